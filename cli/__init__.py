@@ -1,0 +1,1 @@
+"""The command line: registry, options, progress and exit codes."""

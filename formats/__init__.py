@@ -1,0 +1,1 @@
+"""Reading and writing what users hold: edge lists, tables, labels, JSON."""

@@ -1,0 +1,1 @@
+"""One folder per method; each is importable as `icml.tools.NAME`."""

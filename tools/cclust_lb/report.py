@@ -1,0 +1,112 @@
+"""What a bound says about a clustering: ratios, whether the optimum is proven, and which edges to blame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icml.tools.cclust_lb.problem import Problem, SignedGraph
+
+if TYPE_CHECKING:
+    from icml.tools.cclust_lb.bound import Bound
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """How far a clustering can be from the best possible one.
+
+    Attributes:
+        disagree: cost / bound, at least 1; the clustering disagrees at most this many times as much as the optimum.
+        agree: (total weight - cost) / (total weight - bound), at most 1.
+        cut: for `maxcut` the same as `agree`: cut weight over an upper bound on the maximum cut.
+        optimal: whether the cost equals the bound, so that no clustering is better.
+        note: why a ratio is missing, if one is.
+    """
+
+    disagree: float | None
+    agree: float | None
+    cut: float | None
+    optimal: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class BlamedEdge:
+    """An edge that the fractional cover says is wrong.
+
+    Attributes:
+        edge: its number in the graph.
+        cover: x_e in [0, 1]; near 1, every near-optimal relaxed solution pays for this edge.
+    """
+
+    edge: int
+    cover: float
+
+
+def weight_total(graph: SignedGraph, problem: Problem) -> float:
+    """Total weight of all pairs that count, W: what agreements and disagreements add up to."""
+    total = float(graph.weight.sum())
+    if problem is Problem.CC_COMPLETE:
+        total += graph.n * (graph.n - 1) // 2 - graph.m
+    return total
+
+
+def best_bound(bound: Bound) -> float:
+    """The strongest proven lower bound: the integer one where the weights allow it."""
+    return bound.lower if bound.lower_int is None else float(bound.lower_int)
+
+
+def ratios(graph: SignedGraph, bound: Bound, cost: float) -> Ratios:
+    """Compares the cost of a clustering with the bound.
+
+    Args:
+        graph: the graph the bound was made for.
+        bound: a lower bound on the optimum.
+        cost: total weight of the clustering's disagreements.
+    """
+    lower, total = best_bound(bound), weight_total(graph, bound.problem)
+    agree = (total - cost) / (total - lower) if total > lower else None
+    cut = agree if bound.problem is Problem.MAXCUT else None
+    if lower > 0:
+        return Ratios(cost / lower, agree, cut, optimal=cost <= lower)
+    if cost == 0:
+        return Ratios(1.0, agree, cut, optimal=True)
+    note = "no disagreement ratio: no obstruction was found, so the bound is 0 while the cost is not"
+    return Ratios(None, agree, cut, optimal=False, note=note)
+
+
+def blame(bound: Bound, count: int) -> list[BlamedEdge]:
+    """The edges that the fractional cover charges most, at most `count` of them, most charged first.
+
+    Only edges charged more than half are named; ties go to the lower edge number.
+    """
+    order = np.lexsort((np.arange(len(bound.cover)), -bound.cover))[:count]
+    return [BlamedEdge(int(e), float(bound.cover[e])) for e in order if bound.cover[e] > 0.5]
+
+
+def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, Any]:
+    """The result as plain values, in the order of the JSON object that the man page documents."""
+    result = ratios(graph, bound, cost) if cost is not None else Ratios(None, None, None, False, "no clustering")
+    return {
+        "problem": str(bound.problem),
+        "n": graph.n,
+        "m": graph.m,
+        "negative": int(np.count_nonzero(graph.negative)),
+        "weight_total": weight_total(graph, bound.problem),
+        "dropped": {"loops": graph.loops, "zero_sum": graph.zero_sum},
+        "lower_bound": bound.lower,
+        "lower_bound_int": bound.lower_int,
+        "lp_upper": bound.lp_upper,
+        "gap": bound.gap,
+        "finished": bound.finished,
+        "cost": cost,
+        "ratio_disagree": result.disagree,
+        "ratio_agree": result.agree,
+        "cut_ratio": result.cut,
+        "optimal_proven": result.optimal,
+        "note": result.note,
+        "obstructions": dict(bound.obstructions),
+        "pool": bound.pool,
+    }
