@@ -60,7 +60,9 @@ class Icml:
         )
         done = subprocess.CompletedProcess(raw.args, raw.returncode, raw.stdout.decode(), raw.stderr.decode())
         assert "Traceback" not in done.stderr or "--debug" in args, done.stderr
-        assert code is None or done.returncode == code, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert code is None or done.returncode == code, (
+            f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done
 
     def shell(self, line: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -24,6 +24,7 @@ def _tool_pages() -> list[str]:
 def _declared_options(name: str) -> set[str]:
     """Every option string of a command, taken from the command object itself."""
     import click
+
     from icml.cli.main import app_command
 
     group = app_command()
@@ -52,7 +53,9 @@ def _examples(text: str) -> list[str]:
     section = re.search(r"^\.Sh EXAMPLES$(.*?)^\.Sh ", text, re.MULTILINE | re.DOTALL)
     if not section:
         return []
-    plain = section.group(1).replace("\\e\n", "\\\n").replace("\\e", "\\").replace("\\&", "").replace("\\-", "-")
+    plain = (
+        section.group(1).replace("\\e\n", "\\\n").replace("\\e", "\\").replace("\\&", "").replace("\\-", "-")
+    )
     return re.findall(r"^\$ ((?:.*\\\n)*.*)$", plain, re.MULTILINE)
 
 
@@ -69,7 +72,11 @@ def test_page_is_lint_clean(page: Path) -> None:
 
 
 def test_pages_are_plain_text_with_the_expected_sections() -> None:
-    assert {page.name for page in PAGES} >= {"icml.1", "icml-formats.7", *(f"icml-{n}.1" for n in _tool_pages())}
+    assert {page.name for page in PAGES} >= {
+        "icml.1",
+        "icml-formats.7",
+        *(f"icml-{n}.1" for n in _tool_pages()),
+    }
     for page in PAGES:
         text = page.read_text()
         assert text.startswith('.\\"') or text.startswith(".Dd"), page

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from icml.formats.errors import MissingError
+
+
+def require_matplotlib() -> None:
+    """Raises MissingError if there is nothing to draw with."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingError("--plot needs matplotlib", "pip install 'icml-tools[plot]'")
 
 
 def plot_trace(trace: Sequence[dict[str, Any]], destination: str | Path, *, title: str) -> None:
@@ -20,13 +27,12 @@ def plot_trace(trace: Sequence[dict[str, Any]], destination: str | Path, *, titl
     Raises:
         MissingError: matplotlib is not installed.
     """
-    try:
-        import matplotlib
+    require_matplotlib()
+    import matplotlib
 
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingError("--plot needs matplotlib", "pip install 'icml-tools[plot]'") from error
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
     from icml.formats.output import atomic_output
 
     path = Path(destination)
@@ -35,14 +41,25 @@ def plot_trace(trace: Sequence[dict[str, Any]], destination: str | Path, *, titl
         end = max((entry["t"] for entry in trace), default=0.0)
         for key, label, style in (
             ("cost", "best clustering", {"color": "#c0392b"}),
-            ("lp_upper", "LP value of the obstructions found, from above", {"color": "#999999", "linestyle": ":"}),
+            (
+                "lp_upper",
+                "LP value of the obstructions found, from above",
+                {"color": "#999999", "linestyle": ":"},
+            ),
             ("lower", "certified lower bound", {"color": "#1f5fa8"}),
         ):
             times, values = _series(trace, key, end)
             if times:
                 axes.step(times, values, where="post", label=f"{label}: {values[-1]:,.10g}", **style)
         low, high = _certified_range(trace)
-        axes.fill_between(*_band(trace, end), step="post", alpha=0.12, color="#1f5fa8", linewidth=0, label="where the optimum is")
+        axes.fill_between(
+            *_band(trace, end),
+            step="post",
+            alpha=0.12,
+            color="#1f5fa8",
+            linewidth=0,
+            label="where the optimum is",
+        )
         if high > low:
             axes.set_ylim(low - 0.05 * (high - low), high + 0.1 * (high - low))
         axes.set_xlabel("seconds")

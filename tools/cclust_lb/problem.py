@@ -168,7 +168,9 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 def _node_numbers(name: str, values: ArrayLike) -> NDArray[np.int64]:
     array: NDArray[Any] = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise InputError(f"{name} must be a one-dimensional array of integers, got {array.dtype} {array.shape}")
+        raise InputError(
+            f"{name} must be a one-dimensional array of integers, got {array.dtype} {array.shape}"
+        )
     return array.astype(np.int64)
 
 
@@ -206,7 +208,9 @@ def _merge_rows(
     if np.any(key[1:] <= key[:-1]):
         order = np.argsort(key, kind="stable")
         key, value = key[order], value[order]
-    first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if len(key) else np.empty(0, np.int64)
+    first = (
+        np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if len(key) else np.empty(0, np.int64)
+    )
     contradicted = np.zeros(len(first), bool)
     if len(first) == len(key):
         return key, value, contradicted

@@ -1,4 +1,4 @@
-"""What a bound says about a clustering: ratios, whether the optimum is proven, and which edges to blame."""
+"""What a bound says about a clustering: ratios, whether the optimum is proven, which edges to blame; as data and as text."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def blame(bound: Bound, count: int) -> list[BlamedEdge]:
 
 def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, Any]:
     """The result as plain values, in the order of the JSON object that the man page documents."""
-    result = ratios(graph, bound, cost) if cost is not None else Ratios(None, None, None, False, "no clustering")
+    result = (
+        ratios(graph, bound, cost) if cost is not None else Ratios(None, None, None, False, "no clustering")
+    )
     return {
         "problem": str(bound.problem),
         "n": graph.n,
@@ -110,3 +112,63 @@ def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, A
         "obstructions": dict(bound.obstructions),
         "pool": bound.pool,
     }
+
+
+def table(figures: dict[str, Any]) -> str:
+    """The figures for people: a name and a value a line, blamed edges below, tab-separated."""
+    if "holds" in figures:
+        rows = [("certificate", "holds" if figures["holds"] else f"does not hold: {figures['reason']}")]
+        rows += [("problem", figures["problem"]), ("lower bound", _bound_text(figures))]
+        return _aligned(rows)
+    obstructions = ", ".join(f"{count} {name}s" for name, count in figures["obstructions"].items() if count)
+    rows = [
+        ("problem", figures["problem"]),
+        (
+            "graph",
+            f"{figures['n']} nodes, {figures['m']} edges, {figures['negative']} negative{_dropped_text(figures)}",
+        ),
+        ("lower bound", _bound_text(figures)),
+        ("proof", f"{obstructions or 'no obstruction'} ({figures['finished']})"),
+    ]
+    if figures["cost"] is not None:
+        rows.append(("disagreements", f"{figures['cost']:.10g} in {figures['clusters']} clusters"))
+        if figures["heuristic_cost"] is not None and figures["heuristic_cost"] != figures["cost"]:
+            rows.append(("heuristic", f"{figures['heuristic_cost']:.10g} ({figures['heuristic']})"))
+        rows += _ratio_rows(figures)
+    text = _aligned(rows)
+    for edge in figures.get("blame", ()):
+        text += f"{edge['u']}\t{edge['v']}\t{edge['sign']:+d}\t{edge['cover']:.4f}\n"
+    return text
+
+
+def _ratio_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    if figures["optimal_proven"]:
+        return [("verdict", "optimal: no clustering disagrees less")]
+    rows = []
+    if figures["ratio_disagree"] is not None:
+        rows.append(
+            ("verdict", f"at most {figures['ratio_disagree']:.5f} x the disagreements of the best clustering")
+        )
+    if figures["cut_ratio"] is not None:
+        rows.append(("", f"at least {figures['cut_ratio']:.5f} x the maximum cut"))
+    elif figures["ratio_agree"] is not None:
+        rows.append(("", f"at least {figures['ratio_agree']:.5f} x its agreements"))
+    if figures["note"]:
+        rows.append(("note", figures["note"]))
+    return rows
+
+
+def _bound_text(figures: dict[str, Any]) -> str:
+    whole = figures["lower_bound_int"]
+    return f"{figures['lower_bound']:.10g}" + ("" if whole is None else f", so at least {whole}")
+
+
+def _dropped_text(figures: dict[str, Any]) -> str:
+    loops, zero_sum = figures["dropped"]["loops"], figures["dropped"]["zero_sum"]
+    parts = [f"{loops} self-loops"] * bool(loops) + [f"{zero_sum} pairs that cancel out"] * bool(zero_sum)
+    return f"; {' and '.join(parts)} dropped" if parts else ""
+
+
+def _aligned(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name:<{width}}  {value}\n" for name, value in rows)

@@ -1,0 +1,439 @@
+"""`icml cclust-lb`: reads a graph, certifies a clustering of it, writes what was found."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from icml.cli import options
+from icml.formats.errors import InputError, WorkError
+
+if TYPE_CHECKING:
+    from icml.cli.anytime import Anytime
+    from icml.cli.progress import ProgressLine, Reporter
+    from icml.formats.edges import EdgeList
+    from icml.tools.cclust_lb.certify import Certified, Labels
+    from icml.tools.cclust_lb.problem import Problem, SignedGraph
+
+_INPUT, _BOUND, _CLUSTERING, _OUTPUT = "Input", "Bound", "Clustering", "Output"
+
+
+class ProblemName(StrEnum):
+    """Choices of --problem."""
+
+    AUTO = "auto"
+    CC = "cc"
+    CC_COMPLETE = "cc-complete"
+    FRUSTRATION = "frustration"
+    MAXCUT = "maxcut"
+
+
+class MergePolicy(StrEnum):
+    """Choices of --merge."""
+
+    SUM = "sum"
+    FIRST = "first"
+    LAST = "last"
+    DROP = "drop"
+
+
+class WeightMode(StrEnum):
+    """Choices of --weights."""
+
+    UNIT = "unit"
+    ABS = "abs"
+
+
+class Engine(StrEnum):
+    """Choices of --engine."""
+
+    ENTROPIC = "entropic"
+    GK = "gk"
+
+
+class Heuristic(StrEnum):
+    """Choices of --heuristic."""
+
+    ILS = "ils"
+    LOUVAIN = "louvain"
+    LOCAL = "local"
+    PIVOT = "pivot"
+    NONE = "none"
+
+
+def command(
+    graph: options.Input = options.PIPED,
+    *,
+    problem: Annotated[
+        ProblemName,
+        typer.Option(
+            help="What to certify; auto: cc if a value is negative, else cc-complete.", rich_help_panel=_INPUT
+        ),
+    ] = ProblemName.AUTO,
+    format: options.Format = "auto",
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SRC,DST[,SIGN]",
+            help="Columns to read, by header name or number.",
+            rich_help_panel=_INPUT,
+        ),
+    ] = None,
+    merge: Annotated[
+        MergePolicy, typer.Option(help="What parallel and reciprocal rows become.", rich_help_panel=_INPUT)
+    ] = MergePolicy.SUM,
+    weights: Annotated[
+        WeightMode,
+        typer.Option(help="Count signs, or add values and weigh edges by size.", rich_help_panel=_INPUT),
+    ] = WeightMode.UNIT,
+    clusters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Certify this clustering: lines node<TAB>cluster.", rich_help_panel=_INPUT
+        ),
+    ] = None,
+    obstructions: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|LIST", help="Of triangle,cycle,clique,wedge,star.", rich_help_panel=_BOUND
+        ),
+    ] = "auto",
+    engine: Annotated[
+        Engine, typer.Option(help="How weights are found.", rich_help_panel=_BOUND)
+    ] = Engine.ENTROPIC,
+    max_cycle: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=3, help="No cycles longer than N edges.", rich_help_panel=_BOUND),
+    ] = None,
+    star: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=2, max=64, help="No stars with more than N leaves.", rich_help_panel=_BOUND
+        ),
+    ] = 8,
+    max_pool: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Keep at most N triangles.", rich_help_panel=_BOUND)
+    ] = 200_000_000,
+    tol: Annotated[
+        float,
+        typer.Option(metavar="X", help="Relative gap to the relaxation to stop at.", rich_help_panel=_BOUND),
+    ] = 0.005,
+    sweeps: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Sweeps over the obstructions.", rich_help_panel=_BOUND)
+    ] = 100,
+    mu: Annotated[
+        float,
+        typer.Option(
+            metavar="X", help="Final temperature, relative to the mean weight.", rich_help_panel=_BOUND
+        ),
+    ] = 0.01,
+    heuristic: Annotated[
+        Heuristic | None,
+        typer.Option(
+            help="How to look for a clustering; default ils, with --clusters none.",
+            show_default=False,
+            rich_help_panel=_CLUSTERING,
+        ),
+    ] = None,
+    heuristic_time: Annotated[
+        float,
+        typer.Option(
+            metavar="TIME",
+            parser=options.parse_duration,
+            help="Longest time to look.",
+            rich_help_panel=_CLUSTERING,
+        ),
+    ] = 10.0,
+    heuristic_steps: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Look for N steps, whatever the clock says.", rich_help_panel=_CLUSTERING
+        ),
+    ] = None,
+    output: options.Output = "-",
+    json: options.Json = False,
+    out_clusters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the best clustering; - for standard output.", rich_help_panel=_OUTPUT
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the proof of the bound (NPZ).", rich_help_panel=_OUTPUT),
+    ] = None,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Check a certificate instead; exit 0 if it holds, else 1.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    blame: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="List the N edges most surely wrong.", rich_help_panel=_OUTPUT),
+    ] = 0,
+    plot: options.Plot = None,
+    seed: options.Seed = 0,
+    threads: options.Threads,
+    time_limit: options.TimeLimit = 300.0,
+    trace: options.Trace = None,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    progress: options.Progress = None,
+) -> None:
+    """Certify a clustering: a lower bound on the disagreements of every clustering of GRAPH, and a good one.
+
+    GRAPH is an edge list (text, MatrixMarket, METIS, NPZ, Parquet; compressed or not) with an optional sign or weight.
+    """
+    from icml.cli.anytime import Anytime
+    from icml.cli.progress import Reporter
+    from icml.tools.cclust_lb.certify import BoundOptions, HeuristicOptions, certify
+
+    outputs = _Outputs(output, json, out_clusters, certificate, blame, plot)
+    _check_numbers(tol, mu)
+    outputs.check(verify=verify is not None)
+    report = Reporter("cclust-lb", quiet=quiet, verbose=verbose, progress=progress)
+    with Anytime(trace=trace) as run:
+        edges, signed = _read_graph(graph, format, columns, merge, weights)
+        chosen = _choose(problem, signed, report)
+        if verify is not None:
+            run.finish(_verify(verify, signed, chosen, outputs, report))
+        labels = None if clusters is None else _read_labels(clusters, edges)
+        read_seconds = run.elapsed()
+        name = (heuristic or (Heuristic.ILS if labels is None else Heuristic.NONE)).value
+        with report.progress(f"{chosen}: {signed.n} nodes, {signed.m} edges", total=100) as line:
+            result = certify(
+                signed,
+                chosen,
+                labels=labels,
+                bounding=BoundOptions(obstructions, engine.value, tol, sweeps, mu, max_cycle, star, max_pool),
+                heuristic=HeuristicOptions(name, heuristic_time, heuristic_steps),
+                time_limit=time_limit,
+                threads=threads,
+                seed=seed,
+                should_stop=run.should_stop,
+                on_progress=_Progress(run, line),
+            )
+        seconds = {"read": read_seconds} | result.seconds | {"total": run.elapsed()}
+        run_facts = {
+            "problem_chosen": "auto" if problem is ProblemName.AUTO else "given",
+            "heuristic": None if name == "none" else name,
+            "seconds": {part: round(value, 4) for part, value in seconds.items()},
+            "seed": seed,
+        }
+        outputs.write(edges, signed, result, run_facts)
+        run.finish()
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where the results go."""
+
+    output: str
+    json: bool
+    clusters: str | None
+    certificate: Path | None
+    blame: int
+    plot: Path | None
+
+    def check(self, *, verify: bool) -> None:
+        """Refuses combinations that cannot be meant, before any work is done."""
+        if self.clusters is not None:
+            options.check_writable(self.clusters)
+        if self.certificate is not None:
+            options.check_writable(self.certificate)
+        if self.clusters == "-" and self.output == "-" and self.json:
+            raise InputError(
+                "--json and --out-clusters - both go to standard output; give one of them a file"
+            )
+        given = {
+            "--out-clusters": self.clusters,
+            "--certificate": self.certificate,
+            "--blame": self.blame,
+            "--plot": self.plot,
+        }
+        for option, value in given.items():
+            if verify and value:
+                raise InputError(f"--verify only checks; it cannot be combined with {option}")
+        if self.plot is not None:
+            from icml.tools.cclust_lb.plot import require_matplotlib
+
+            require_matplotlib()
+
+    def write(
+        self, edges: EdgeList, graph: SignedGraph, result: Certified, run_facts: dict[str, Any]
+    ) -> None:
+        """Writes everything asked for: files first, so that the summary speaks of what is there."""
+        if self.certificate is not None:
+            from icml.tools.cclust_lb.certificate import save_certificate
+
+            save_certificate(self.certificate, result.bound)
+        if self.plot is not None:
+            from icml.tools.cclust_lb.plot import plot_trace
+
+            plot_trace(result.trace, self.plot, title=_headline(edges, graph, result))
+        if self.clusters is not None and result.labels is not None:
+            from icml.formats.labels import write_labels
+
+            write_labels(self.clusters, edges.names, result.labels)
+        self.summarise(_figures(edges, graph, result, self.blame) | run_facts)
+
+    def summarise(self, figures: dict[str, Any]) -> None:
+        """Writes the figures as a JSON object or as lines for people."""
+        from icml.formats.output import atomic_output, write_json
+        from icml.tools.cclust_lb.report import table
+
+        if self.json:
+            write_json(self.output, figures)
+        elif self.clusters == "-" and self.output == "-":
+            sys.stderr.write(table(figures))
+        else:
+            with atomic_output(self.output, "w") as stream:
+                stream.write(table(figures))
+
+
+class _Progress:
+    """Hands what the method reports to the trace and to the progress line."""
+
+    def __init__(self, run: Anytime, line: ProgressLine) -> None:
+        self._run = run
+        self._line = line
+        self._lower: float | None = None
+        self._cost: float | None = None
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        self._run.record(entry)
+        self._lower = entry.get("lower", self._lower)
+        self._cost = entry.get("cost", self._cost)
+        known = [f"bound {self._lower:.6g}"] * (self._lower is not None) + [f"best {self._cost:.10g}"] * (
+            self._cost is not None
+        )
+        share = 100 * self._lower / self._cost if self._lower is not None and self._cost else None
+        self._line.update(done=share, text=", ".join(known))
+
+
+def _check_numbers(tol: float, mu: float) -> None:
+    if not 0 < tol < math.inf:
+        raise InputError(f"--tol must be a positive number, got {tol}")
+    if not 0 < mu <= 1:
+        raise InputError(f"--mu must be in (0, 1], got {mu}")
+
+
+def _read_graph(
+    source: str, format: str, columns: str | None, merge: MergePolicy, weights: WeightMode
+) -> tuple[EdgeList, SignedGraph]:
+    """The edge list as it stands in the file, and the graph it merges into."""
+    from icml.formats.edges import read_edges
+    from icml.tools.cclust_lb.problem import merge_edges
+
+    names = None if columns is None else tuple(part.strip() for part in columns.split(","))
+    if names is not None and (len(names) not in (2, 3) or not all(names)):
+        raise InputError(
+            f"--columns takes two or three names or numbers separated by commas, got {columns!r}"
+        )
+    edges = read_edges(source, format=format, columns=names)
+    if edges.value is not None and merge is not MergePolicy.SUM:
+        zero = (edges.value == 0).nonzero()[0]
+        if len(zero):
+            line = None if edges.line is None else int(edges.line[zero[0]])
+            raise InputError(
+                "weight 0, which only --merge sum accepts (it drops the edge)", edges.source, line
+            )
+    try:
+        graph = merge_edges(
+            edges.u, edges.v, edges.value, n=len(edges.names), merge=merge.value, weights=weights.value
+        )
+    except InputError as error:
+        raise InputError(error.message, edges.source) from error
+    return edges, graph
+
+
+def _choose(problem: ProblemName, graph: SignedGraph, report: Reporter) -> Problem:
+    from icml.tools.cclust_lb.problem import Problem, check_problem, choose_problem
+
+    if problem is not ProblemName.AUTO:
+        chosen = Problem(problem.value)
+        check_problem(graph, chosen)
+        return chosen
+    chosen = choose_problem(graph)
+    reason = (
+        "there are negative edges" if chosen.signed else "a plain edge list: missing pairs count as negative"
+    )
+    report.say(f"problem: {chosen} ({reason}); --problem chooses another")
+    return chosen
+
+
+def _read_labels(path: Path, edges: EdgeList) -> Labels:
+    """Cluster numbers by node of the graph, from a file that must name exactly its nodes."""
+    import numpy as np
+
+    from icml.formats.labels import read_labels
+
+    given = read_labels(path)
+    nodes = edges.names.lookup(given.keys)
+    unknown = np.flatnonzero(nodes < 0)
+    if len(unknown):
+        name, line = given.keys[unknown[0]], int(given.lines[unknown[0]])
+        raise InputError(f"node {name!r} is not in the graph", str(path), line)
+    labels = np.full(len(edges.names), -1, dtype=np.int32)
+    numbers: dict[str, int] = {}
+    labels[nodes] = [numbers.setdefault(value, len(numbers)) for value in given.values]
+    missing = np.flatnonzero(labels < 0)
+    if len(missing):
+        others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise InputError(f"no cluster for node {edges.names[int(missing[0])]!r}{others}", str(path))
+    return labels
+
+
+def _verify(path: Path, graph: SignedGraph, problem: Problem, outputs: _Outputs, report: Reporter) -> int:
+    """Checks a certificate, says what it proves, and returns the exit code."""
+    from icml.tools.cclust_lb.certificate import load_certificate, verify
+
+    certificate = load_certificate(path)
+    if certificate.problem != problem:
+        report.say(f"the certificate is for --problem {certificate.problem}; checking that")
+    checked = verify(certificate, graph)
+    outputs.summarise(
+        {
+            "holds": checked.ok,
+            "reason": checked.reason,
+            "problem": str(certificate.problem),
+            "lower_bound": checked.lower,
+            "lower_bound_int": checked.lower_int,
+        }
+    )
+    if not checked.ok:
+        raise WorkError(f"{path}: the certificate does not hold: {checked.reason}")
+    return 0
+
+
+def _figures(edges: EdgeList, graph: SignedGraph, result: Certified, blame_count: int) -> dict[str, Any]:
+    """All figures of a run but its circumstances, as plain values in the order that the man page documents."""
+    from icml.tools.cclust_lb.report import blame, figures
+
+    values = figures(graph, result.bound, result.cost)
+    values["clusters"] = result.clusters
+    values["heuristic_cost"] = result.heuristic_cost
+    if blame_count:
+        values["blame"] = [
+            {
+                "u": edges.names[int(graph.u[item.edge])],
+                "v": edges.names[int(graph.v[item.edge])],
+                "sign": -1 if graph.negative[item.edge] else 1,
+                "cover": round(item.cover, 6),
+            }
+            for item in blame(result.bound, blame_count)
+        ]
+    return values
+
+
+def _headline(edges: EdgeList, graph: SignedGraph, result: Certified) -> str:
+    return f"{edges.source}: {result.bound.problem}, {graph.n} nodes, {graph.m} edges"

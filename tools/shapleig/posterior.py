@@ -1,0 +1,123 @@
+"""The posterior of the values given evaluated coalitions, as matrices that grow by one row at a time.
+
+The covariance does not depend on the observed numbers, only on which coalitions were evaluated. So a coalition that is still
+being evaluated can be conditioned on at once, and a batch chosen greedily in this way is exact for fixed hyper-parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from icml.tools.shapleig.covariances import cross_covariance, kernel, value_covariance
+from icml.tools.shapleig.hyperparameters import Hyperparameters
+from icml.tools.shapleig.semivalues import Array, Semivalue
+
+
+class Posterior:
+    """Gaussian posterior over the values of all players, in standardised units.
+
+    Args:
+        theta: hyper-parameters.
+        X: coalitions conditioned on, in +-1, (t, p).
+        repeats: observations behind each of them, (t,).
+        semivalue: the index.
+
+    Attributes:
+        covariance: of the values, (p, p).
+    """
+
+    def __init__(self, theta: Hyperparameters, X: Array, repeats: Array, semivalue: Semivalue) -> None:
+        from scipy.linalg import cholesky, solve_triangular
+
+        self.theta = theta
+        self.semivalue = semivalue
+        self._X = X
+        matrix = kernel(X, X, theta.lengthscale, theta.outputscale)
+        matrix[np.diag_indices(len(X))] += theta.noise / repeats
+        self._lower: Array = cholesky(matrix, lower=True, check_finite=False) if len(X) else matrix
+        cross = cross_covariance(X, theta.lengthscale, theta.outputscale, semivalue)
+        # Rows of `_loadings` are L^-1 cov(v(X), phi).
+        self._loadings: Array = solve_triangular(self._lower, cross, lower=True, check_finite=False) if len(X) else cross
+        covariance = value_covariance(theta.lengthscale, theta.outputscale, semivalue) - self._loadings.T @ self._loadings
+        self.covariance: Array = 0.5 * (covariance + covariance.T)
+
+    def whiten(self, y: Array) -> Array:
+        """L^-1 (y - m) for the values y of the first len(y) coalitions."""
+        from scipy.linalg import solve_triangular
+
+        t = len(y)
+        result: Array = solve_triangular(self._lower[:t, :t], y - self.theta.mean, lower=True, check_finite=False)
+        return result
+
+    def mean(self, y: Array) -> Array:
+        """Posterior mean of the values, (p,), from the standardised values y of the first len(y) coalitions."""
+        result: Array = self._loadings[: len(y)].T @ self.whiten(y)
+        return result
+
+    def leave_one_out(self, y: Array) -> Array:
+        """How many standard deviations each y is off its prediction from all the others, (t,)."""
+        from scipy.linalg import solve_triangular
+
+        inverse = solve_triangular(self._lower[: len(y), : len(y)], np.eye(len(y)), lower=True, check_finite=False)
+        alpha = inverse.T @ self.whiten(y)
+        result: Array = alpha / np.sqrt((inverse**2).sum(axis=0))
+        return result
+
+    def candidates(self, W: Array) -> Candidates:
+        """What can be known of the coalitions W (n, p) in +-1 before they are evaluated."""
+        from scipy.linalg import solve_triangular
+
+        theta = self.theta
+        cross = cross_covariance(W, theta.lengthscale, theta.outputscale, self.semivalue)
+        variance = np.full(len(W), theta.outputscale + theta.noise)
+        if not len(self._X):
+            return Candidates(W, cross, variance, np.empty((0, len(W))))
+        prior = kernel(self._X, W, theta.lengthscale, theta.outputscale)
+        whitened = solve_triangular(self._lower, prior, lower=True, check_finite=False, overwrite_b=True)
+        cross -= whitened.T @ self._loadings
+        variance -= np.einsum("tn,tn->n", whitened, whitened)
+        return Candidates(W, cross, np.maximum(variance, 0.5 * theta.noise), whitened)
+
+    def condition(self, candidates: Candidates, index: int) -> Candidates:
+        """Adds one candidate to what is conditioned on; returns the other candidates given it too."""
+        theta = self.theta
+        scale = math.sqrt(candidates.variance[index])
+        loading = candidates.cross[index] / scale
+        t = len(self._X)
+        lower = np.zeros((t + 1, t + 1))
+        lower[:t, :t] = self._lower
+        lower[t, :t] = candidates.whitened[:, index]
+        lower[t, t] = scale
+        self._lower = lower
+        row = kernel(candidates.W[index : index + 1], candidates.W, theta.lengthscale, theta.outputscale)[0]
+        row = (row - candidates.whitened[:, index] @ candidates.whitened) / scale
+        self._X = np.vstack([self._X, candidates.W[index]])
+        self._loadings = np.vstack([self._loadings, loading])
+        self.covariance = self.covariance - np.outer(loading, loading)
+        rest = np.arange(len(candidates.W)) != index
+        return Candidates(
+            candidates.W[rest],
+            candidates.cross[rest] - np.outer(row[rest], loading),
+            np.maximum(candidates.variance[rest] - row[rest] ** 2, 0.5 * theta.noise),
+            np.vstack([candidates.whitened[:, rest], row[rest]]),
+        )
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Coalitions that may be evaluated next.
+
+    Args:
+        W: in +-1, (n, p).
+        cross: posterior covariance of each with the values, (n, p).
+        variance: posterior variance of an observation of each, (n,).
+        whitened: L^-1 k(X, W), (t, n).
+    """
+
+    W: Array
+    cross: Array
+    variance: Array
+    whitened: Array
