@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from icml.cli.errors import Exit, one_line
+from icml.cli.errors import ExitCode, one_line
 from icml.cli.streams import write_error_line
+from icml.formats.errors import IcmlError
 
 if TYPE_CHECKING:
     from icml.formats.output import JsonLines
@@ -71,6 +73,9 @@ class Anytime:
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         self._previous.clear()
+        self._close_trace()
+
+    def _close_trace(self) -> None:
         if self._trace is not None:
             self._trace.close()
             self._trace = None
@@ -96,23 +101,23 @@ class Anytime:
             return
         try:
             self._trace.write({"t": round(self.elapsed(), 6), **(progress or {}), **figures})
-        except OSError as error:
-            path = one_line(str(self._trace_path))
-            write_error_line(f"icml: warning: {path}: {error.strerror}; no more lines go there")
-            self._trace = None
+        except (OSError, IcmlError) as error:
+            write_error_line(f"icml: warning: {one_line(str(error))}; the trace ends here")
+            self._close_trace()
 
     def exit_code(self) -> int:
         """0 after an end of its own or by the time limit, 130 after Ctrl-C, 143 after SIGTERM or SIGUSR1."""
         if self.interrupted is None:
-            return Exit.DONE
-        return Exit.INTERRUPTED if self.interrupted == signal.SIGINT else Exit.TERMINATED
+            return ExitCode.DONE
+        return ExitCode.INTERRUPTED if self.interrupted == signal.SIGINT else ExitCode.TERMINATED
 
-    def finish(self, code: int = Exit.DONE) -> NoReturn:
+    def finish(self, code: int = ExitCode.DONE) -> NoReturn:
         """Ends the command, once its result is written.
 
         Args:
             code: the exit code of a run that no signal cut short; the signal's code takes precedence.
         """
+        sys.stdout.flush()  # still inside the block, where a signal that comes again does no harm
         raise SystemExit(int(self.exit_code() or code))
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:

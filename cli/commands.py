@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
+
 from icml.cli import plugins, registry
 from icml.cli.errors import PluginError
 from icml.cli.options import Debug
-from typer.core import TyperCommand
-from typer.main import get_command
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter

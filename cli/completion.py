@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
 from icml.formats.errors import InputError
 
 if TYPE_CHECKING:

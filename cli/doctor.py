@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from icml.cli import plugins, registry, resources
-from icml.cli.errors import Exit, one_line
+from icml.cli.errors import ExitCode, one_line
 from icml.cli.options import Json
 from icml.cli.progress import print_table
 from icml.cli.registry import Part
@@ -84,8 +84,10 @@ def _how(part: Part) -> str:
 def _is_present(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except Exception:  # the package it is in is missing, or broken: then importing it says more
-        return importlib.util.find_spec(module.partition(".")[0]) is not None
+    except ModuleNotFoundError as error:
+        return error.name is not None and not module.startswith(error.name)  # something else is missing
+    except Exception:  # the package it is in is broken; importing it says how
+        return True
 
 
 def _version(part: Part) -> str | None:
@@ -169,7 +171,7 @@ def command(json: Json = False) -> None:
     else:
         _show(report)
     if not report["ok"]:
-        raise SystemExit(int(Exit.FAILED))
+        raise SystemExit(int(ExitCode.FAILED))
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from icml.cli import streams
 from icml.formats.errors import IcmlError
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of every tool."""
 
     DONE = 0
@@ -35,7 +35,7 @@ class Terminated(BaseException):
 class PluginError(IcmlError):
     """An installed plug-in cannot be loaded."""
 
-    exit_code = Exit.MISSING
+    exit_code = ExitCode.MISSING
 
 
 _BAD_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -51,7 +51,7 @@ def report(error: BaseException, program: str, *, debug: bool = False) -> int:
     """
     if isinstance(error, BrokenPipeError) and streams.stdout_has_no_reader():
         streams.abandon(sys.stdout)
-        return Exit.CLOSED_PIPE
+        return ExitCode.CLOSED_PIPE
     if debug:
         import traceback
 
@@ -71,16 +71,16 @@ def _describe(error: BaseException, program: str) -> tuple[int, str]:
         case IcmlError():
             found = error.exit_code, str(error)
         case KeyboardInterrupt():
-            found = Exit.INTERRUPTED, "interrupted"
+            found = ExitCode.INTERRUPTED, "interrupted"
         case Terminated():
-            found = Exit.TERMINATED, "terminated"
+            found = ExitCode.TERMINATED, "terminated"
         case MemoryError():
-            found = Exit.FAILED, _joined("out of memory", str(error))
+            found = ExitCode.FAILED, _joined("out of memory", str(error))
         case OSError():
-            found = Exit.USAGE if isinstance(error, _BAD_INPUT) else Exit.FAILED, _os_error(error)
+            found = ExitCode.USAGE if isinstance(error, _BAD_INPUT) else ExitCode.FAILED, _os_error(error)
         case _:
             fault = _joined("internal error", name, str(error))
-            found = Exit.FAILED, f"{fault}; run again with --debug for the traceback"
+            found = ExitCode.FAILED, f"{fault}; run again with --debug for the traceback"
     return found
 
 
@@ -104,7 +104,7 @@ def _usage_error(error: BaseException, program: str) -> tuple[int, str]:
     message = str(getattr(error, "format_message")()).strip().rstrip(".")  # noqa: B009 - see _is_usage_error
     message = message.replace(": Value error, ", ": ")  # what pydantic, inside typer, calls every refusal
     code = int(getattr(error, "exit_code"))  # noqa: B009
-    hint = f" (try '{program} --help')" if code == Exit.USAGE else ""
+    hint = f" (try '{program} --help')" if code == ExitCode.USAGE else ""
     return code, message[:1].lower() + message[1:] + hint
 
 

@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from icml.cli import commands, completion, plugins, registry
-from icml.cli.errors import Exit
-from icml.cli.options import Debug
-from icml.formats.errors import InputError
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
+
+from icml.cli import commands, completion, plugins, registry
+from icml.cli.errors import ExitCode
+from icml.cli.options import Debug
+from icml.formats.errors import InputError
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -44,7 +45,7 @@ class LazyGroup(TyperGroup):
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help(), err=True)
-            raise typer.Exit(Exit.USAGE)
+            raise typer.Exit(ExitCode.USAGE)
         completion.remember(ctx, args)
         return super().parse_args(ctx, args)
 

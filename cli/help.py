@@ -17,9 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from icml.cli.registry import Tool
     from typer._click import Command, Context, Parameter
     from typer.core import TyperGroup
+
+    from icml.cli.registry import Tool
 
 MAX_WIDTH = 100
 Rows = list[tuple[str, str]]

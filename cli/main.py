@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from icml.cli import streams
-from icml.cli.errors import Exit, Terminated, report
+from icml.cli.errors import ExitCode, Terminated, report
 
 if TYPE_CHECKING:
     from typer import Context
@@ -34,7 +34,7 @@ def run(argv: list[str]) -> int:
     invocation = _Invocation(argv)
     _end_on_signals()
     code = invocation.guard(invocation.execute)
-    _die_by_signals()
+    _leave_signals(code)
     flushed = invocation.guard(_flush)
     if flushed:
         streams.abandon(sys.stdout)
@@ -63,11 +63,10 @@ class _Invocation:
         return f"{PROGRAM} {tool}" if tool else PROGRAM
 
     def execute(self) -> None:
-        from typer import Abort
-        from typer import Exit as TyperExit
+        from typer import Abort, Exit
 
         group = app_command()
-        if COMPLETION_VARIABLE in os.environ:
+        if os.environ.get(COMPLETION_VARIABLE):
             from icml.cli.completion import answer
 
             answer(group, PROGRAM, COMPLETION_VARIABLE)
@@ -77,7 +76,7 @@ class _Invocation:
             assert self.context is not None
             with self.context:
                 group.invoke(self.context)
-        except TyperExit as end:
+        except Exit as end:
             raise SystemExit(end.exit_code) from end
         except Abort as end:
             raise SystemExit("aborted") from end
@@ -90,16 +89,16 @@ class _Invocation:
             return self._code_of(end)
         except BaseException as error:
             if self.failed:  # one line is enough: what still stood to be written is lost for the same reason
-                return Exit.FAILED
+                return ExitCode.FAILED
             self.failed = True
             return report(error, self.program, debug=self.debug)
-        return Exit.DONE
+        return ExitCode.DONE
 
     def _code_of(self, end: SystemExit) -> int:
         if end.code is None or isinstance(end.code, int):
             return int(end.code or 0)
         streams.write_error_line(f"{self.program}: {end.code}")
-        return Exit.FAILED
+        return ExitCode.FAILED
 
 
 def _end_on_signals() -> None:
@@ -113,11 +112,12 @@ def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
     raise Terminated(signal.Signals(signum).name)
 
 
-def _die_by_signals() -> None:
-    """From here on a signal ends the process on the spot: only the last bytes of output may be under way."""
+def _leave_signals(code: int) -> None:
+    """From here on a signal ends the process on the spot, except for more of those that have ended the command."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         if callable(signal.getsignal(signum)):
-            signal.signal(signum, signal.SIG_DFL)
+            again = code == ExitCode.TERMINATED and signum != signal.SIGINT
+            signal.signal(signum, signal.SIG_IGN if again else signal.SIG_DFL)
 
 
 def _flush() -> None:

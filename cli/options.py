@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from icml.cli.resources import available_threads
 from icml.formats.errors import InputError
 
@@ -81,10 +82,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise InputError("cannot write there: it is a folder", name)
     if not os.path.isdir(folder):
         raise InputError(f"cannot write there: there is no folder {shown!r}", name)
-    if os.path.exists(target) and not os.path.isfile(target):
-        if not os.access(target, os.W_OK):
-            raise InputError("cannot write there: permission denied", name)
-    elif not os.access(folder, os.W_OK | os.X_OK):
+    if os.path.exists(target) and not os.access(target, os.W_OK):
+        raise InputError("cannot write there: permission denied", name)
+    if (os.path.isfile(target) or not os.path.exists(target)) and not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write there: no permission to write in folder {shown!r}", name)
 
 

@@ -19,7 +19,6 @@ from icml.formats.source import Content
 BLANKS = " "
 """The separator that stands for a run of spaces and tabs."""
 
-_BOM = b"\xef\xbb\xbf"
 _SAMPLE_LINES = 100
 
 
@@ -39,33 +38,30 @@ class Sample:
     Attributes:
         separator: what stands between fields; BLANKS for a run of spaces and tabs.
         rows: the first data lines, short of one that cannot be split.
-        start: the byte offset of the first line, after a byte-order mark.
     """
 
     separator: str
     rows: list[Row]
-    start: int
 
 
 def sample(content: Content, candidates: Sequence[str]) -> Sample:
     """Looks at the first data lines of `content` and chooses among `candidates`."""
-    if content.data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    if content.begins_with(b"\xff\xfe") or content.begins_with(b"\xfe\xff"):
         raise InputError("this is UTF-16 text; convert it, e.g. with: iconv -f UTF-16 -t UTF-8", content.name)
-    start = len(_BOM) if content.begins_with(_BOM) else 0
     votes: dict[str, tuple[int, list[Row]]] = {}
     for separator in candidates:
-        found = _kernel.sample(content.data, start, separator, _SAMPLE_LINES)
+        found = _kernel.sample(content.data, 0, separator, _SAMPLE_LINES)
         rows = [Row(line + 1, end, fields) for line, end, fields in found]
         votes[separator] = sum(len(row.fields) > 1 for row in rows), rows
     most = max(count for count, _ in votes.values())
     # Where nothing splits anything, the last candidate is the one to complain about.
     separator = next(s for s in candidates if votes[s][0] == most) if most else candidates[-1]
-    return Sample(separator, votes[separator][1], start)
+    return Sample(separator, votes[separator][1])
 
 
 def is_number(text: str) -> bool:
     """Whether `text` is a number, finite or not, by the rules of the readers."""
-    return bool(_kernel.is_number(text.encode("utf-8", "replace").decode()))
+    return _kernel.is_number(text)
 
 
 def fold(name: str) -> str:
@@ -73,9 +69,15 @@ def fold(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).lower()
 
 
+def parse_count(text: str) -> int | None:
+    """A number of digits only, None for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
 def column_number(column: str) -> int | None:
     """The 0-based index that a column chosen by 1-based number means; None for one chosen by name."""
-    return int(column) - 1 if column.isascii() and column.isdecimal() else None
+    count = parse_count(column)
+    return None if count is None else count - 1
 
 
 def find_column(column: str, first: Row, source: str) -> int:
@@ -87,7 +89,9 @@ def find_column(column: str, first: Row, source: str) -> int:
     number = column_number(column)
     if number is not None:
         if not 0 <= number < len(first.fields):
-            raise InputError(f"no column {column}; there are columns 1 to {len(first.fields)}", source, first.line)
+            raise InputError(
+                f"no column {column}; there are columns 1 to {len(first.fields)}", source, first.line
+            )
         return number
     if first.fields.count(column) > 1:
         raise InputError(f"more than one column is called '{column}'", source, first.line)
@@ -95,9 +99,15 @@ def find_column(column: str, first: Row, source: str) -> int:
         if any(map(is_number, first.fields)):
             hint = f"there is no header line; choose by number, 1 to {len(first.fields)}"
         else:
-            hint = f"the columns are {', '.join(first.fields)}"
+            hint = f"the columns are {listing(first.fields)}"
         raise InputError(f"no column '{column}'; {hint}", source, first.line)
     return first.fields.index(column)
+
+
+def listing(names: Sequence[str], most: int = 20) -> str:
+    """Names for an error message, not more than `most` of them."""
+    rest = f", … ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
 
 
 @contextmanager
@@ -108,5 +118,7 @@ def located(source: str) -> Iterator[None]:
     except _kernel.ParseError as error:
         message, line = error.args
         raise InputError(message, source, line) from None
+    except InputError:
+        raise
     except ValueError as error:  # more nodes than an int32 can number
         raise InputError(str(error), source) from error

@@ -127,21 +127,39 @@ class _IntegerNames(Names):
     def _get(self, i: int) -> str:
         return str(self._ids[i])
 
-    def _find(self, name: str) -> int:
-        try:
-            value = int(name)
-        except ValueError:
-            return -1
-        if str(value) != name:  # "007" is another name than "7"
-            return -1
+    def lookup(self, names: Iterable[str]) -> NDArray[np.int32]:
+        parsed = [_canonical(name) for name in names]
+        known = np.array([value is not None for value in parsed], bool)
+        values = np.array([0 if value is None else value for value in parsed], np.int64)
         if isinstance(self._ids, range):
-            return value - self._ids.start if value in self._ids else -1
-        return self._positions.get(value, -1)
+            found = values - self._ids.start
+            known &= (found >= 0) & (found < len(self._ids))
+        elif len(self._ids):
+            order, ids = self._sorted
+            place = np.minimum(np.searchsorted(ids, values), len(ids) - 1)
+            known &= ids[place] == values
+            found = order[place]
+        else:
+            found, known = values, np.zeros(len(values), bool)
+        return np.where(known, found, -1).astype(np.int32)
+
+    def _find(self, name: str) -> int:
+        return int(self.lookup([name])[0])
 
     @cached_property
-    def _positions(self) -> dict[int, int]:
-        assert not isinstance(self._ids, range)
-        return {value: i for i, value in enumerate(self._ids.tolist())}
+    def _sorted(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        ids = self.integers
+        order = np.argsort(ids)
+        return order, ids[order]
+
+
+def _canonical(name: str) -> int | None:
+    """The int64 that `name` spells canonically, so not "007" and not "+7"."""
+    try:
+        value = int(name)
+    except ValueError:
+        return None
+    return value if str(value) == name and -(1 << 63) <= value < 1 << 63 else None
 
 
 class _StringNames(Names):

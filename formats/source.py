@@ -23,12 +23,12 @@ class Content:
     """A whole input.
 
     Attributes:
-        data: its bytes, decompressed.
+        data: its bytes, decompressed, without a UTF-8 byte-order mark.
         name: what error messages call it: the path as the user gave it, or "stdin".
         suffix: the name's last suffix in lower case, not counting one like ".gz"; "" without one.
     """
 
-    data: bytes | bytearray
+    data: bytearray
     name: str
     suffix: str
 
@@ -48,6 +48,8 @@ def read_source(source: Source) -> Content:
         data = _read_all(stream, name)
     if data[257:262] == b"ustar":
         raise InputError("this is a tar archive; unpack it first", name)
+    if data[:3] == b"\xef\xbb\xbf":
+        del data[:3]
     return Content(data, name, _suffix(name))
 
 
@@ -66,6 +68,8 @@ def _located(name: str) -> Iterator[None]:
     """Turns the operating system's errors into InputErrors about `name`."""
     try:
         yield
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(error.strerror or str(error), name) from error
     except ValueError as error:  # a NUL in the path, or a file object that is closed
@@ -84,16 +88,16 @@ def _opened(source: Source) -> Iterator[Reader]:
         yield source
 
 
-def _read_all(stream: Reader, name: str) -> bytes | bytearray:
+def _read_all(stream: Reader, name: str) -> bytearray:
     head = bytearray()
     while len(head) < compression.HEAD_BYTES:
         piece = stream.read(compression.HEAD_BYTES - len(head))
         if not isinstance(piece, bytes | bytearray | memoryview):
             raise TypeError("a source must be a path, '-' or a file object opened in binary mode")
         if not piece:
-            return head
+            break
         head += piece
-    codec = compression.detect(head)
+    codec = compression.detect(bytes(head))
     if codec is not None:
         return compression.decompress(codec, bytes(head), stream, name)
     while piece := stream.read(1 << 24):

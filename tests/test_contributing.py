@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from conftest import ROOT, Icml
+from support import ROOT, Icml
 
 
 def test_the_example_of_the_guide_runs_as_a_plugin(icml: Icml) -> None:
@@ -22,10 +22,12 @@ def test_the_example_of_the_guide_runs_as_a_plugin(icml: Icml) -> None:
     info = site / "yourpackage-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: yourpackage\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[icml.tools]\n{entry.group(1)}")
+    (info / "entry_points.txt").write_text("[icml.tools]\n" + entry.group(1).replace('"', ""))
     env = {"PYTHONPATH": f"{site}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     done = icml("edge-count", "-", stdin="a b\nb c\n", env=env)
     assert json.loads(done.stdout) == {"edges": 2, "nodes": 3}
     assert "edge-count" in icml("--help", env=env).stdout
     assert "Count the edges" in icml("edge-count", "--help", env=env).stdout
-    assert icml("edge-count", "absent.txt", env=env, code=2).stderr.startswith("icml edge-count: absent.txt: ")
+    assert icml("edge-count", "absent.txt", env=env, code=2).stderr.startswith(
+        "icml edge-count: absent.txt: "
+    )

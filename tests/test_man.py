@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import EXAMPLES, ROOT, Icml
+from support import EXAMPLES, ROOT, Icml
 
 MAN = ROOT / "man"
 PAGES = sorted(MAN.glob("*.[17]"))
@@ -23,12 +23,9 @@ def _tool_pages() -> list[str]:
 
 def _declared_options(name: str) -> set[str]:
     """Every option string of a command, taken from the command object itself."""
-    import click
+    from icml.cli.commands import load
 
-    from icml.cli.main import app_command
-
-    group = app_command()
-    command = group.get_command(click.Context(group), name)
+    command = load(name)
     assert command is not None
     return {
         flag
@@ -82,12 +79,12 @@ def test_pages_are_plain_text_with_the_expected_sections() -> None:
         assert text.startswith('.\\"') or text.startswith(".Dd"), page
         for section in ("NAME", "DESCRIPTION", "SEE ALSO"):
             assert f".Sh {section}\n" in text, (page, section)
-        assert all(len(line) <= 120 for line in text.splitlines() if not line.startswith("$ ")), page
+        assert all(len(line) <= 130 for line in text.splitlines() if not line.startswith("$ ")), page
 
 
 @pytest.mark.parametrize("name", _tool_pages())
 def test_options_section_equals_the_declaration(name: str) -> None:
-    assert _page_options((MAN / f"icml-{name}.1").read_text()) == _declared_options(name)
+    assert _page_options((MAN / f"icml-{name}.1").read_text()) == _declared_options(name) | {"--help"}
 
 
 def _all_examples() -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from functools import cache, cached_property
 import numpy as np
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb import Bound, Problem, SignedGraph, bound, check_problem, merge_edges
+from icml.tools.cclust_lb import Bound, Problem, SignedGraph, bound, merge_edges
+from icml.tools.cclust_lb.problem import check_problem
 
 from . import oracles
 from .oracles import Instance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, Icml
+from support import DATA, Icml
 
 GRAPHS = DATA / "cclust_lb"
 TRIANGLE = "a b 1\nb c 1\na c -1\n"
@@ -47,9 +48,28 @@ def grid(side: int, seed: int = 0) -> str:
 def test_json_has_the_documented_keys_in_order(icml: Icml) -> None:
     result = certify(icml, GRAPHS / "highlandtribes.csv.gz", "--blame", "3")
     assert list(result) == [
-        *("problem", "n", "m", "negative", "weight_total", "dropped", "lower_bound", "lower_bound_int", "lp_upper"),
+        *(
+            "problem",
+            "n",
+            "m",
+            "negative",
+            "weight_total",
+            "dropped",
+            "lower_bound",
+            "lower_bound_int",
+            "lp_upper",
+        ),
         *("gap", "finished", "cost", "ratio_disagree", "ratio_agree", "cut_ratio", "optimal_proven", "note"),
-        *("obstructions", "pool", "clusters", "heuristic_cost", "blame", "problem_chosen", "heuristic", "seconds"),
+        *(
+            "obstructions",
+            "pool",
+            "clusters",
+            "heuristic_cost",
+            "blame",
+            "problem_chosen",
+            "heuristic",
+            "seconds",
+        ),
         "seed",
     ]
     assert (result["n"], result["m"], result["negative"]) == (16, 58, 29)
@@ -101,7 +121,12 @@ def test_merging_and_dropping_is_counted(icml: Icml) -> None:
 def test_clusters_are_audited(icml: Icml) -> None:
     (icml.folder / "mine.tsv").write_text("a\tx\nb\tx\nc\ty\n")
     result = certify(icml, "-", "--clusters", "mine.tsv", stdin=TRIANGLE)
-    assert (result["cost"], result["clusters"], result["heuristic"], result["optimal_proven"]) == (1, 2, None, True)
+    assert (result["cost"], result["clusters"], result["heuristic"], result["optimal_proven"]) == (
+        1,
+        2,
+        None,
+        True,
+    )
     (icml.folder / "mine.tsv").write_text("a\tx\nb\ty\nc\tz\n")
     improved = certify(icml, "-", "--clusters", "mine.tsv", "--heuristic", "ils", stdin=TRIANGLE)
     assert (improved["cost"], improved["heuristic_cost"], improved["ratio_disagree"]) == (2, 1, 2)
@@ -151,8 +176,27 @@ def test_same_bytes_whatever_the_threads(icml: Icml) -> None:
     outputs = []
     for threads in ("1", "2", "2"):
         icml(
-            *("cclust-lb", "g.txt", "--threads", threads, "--heuristic-steps", "200", "--heuristic-time", "10m"),
-            *("--time-limit", "10m", "--json", "-o", "r.json", "--certificate", "c.npz", "--out-clusters", "o.tsv"),
+            *(
+                "cclust-lb",
+                "g.txt",
+                "--threads",
+                threads,
+                "--heuristic-steps",
+                "200",
+                "--heuristic-time",
+                "10m",
+            ),
+            *(
+                "--time-limit",
+                "10m",
+                "--json",
+                "-o",
+                "r.json",
+                "--certificate",
+                "c.npz",
+                "--out-clusters",
+                "o.tsv",
+            ),
         )
         result = json.loads((icml.folder / "r.json").read_text())
         del result["seconds"]
@@ -169,9 +213,23 @@ def test_certificate_holds_for_its_graph_and_no_other(icml: Icml) -> None:
     good = icml("cclust-lb", "g.txt", "--verify", "c.npz")
     assert "holds" in good.stdout
     (icml.folder / "h.txt").write_text(grid(8, seed=1))
-    bad = icml("cclust-lb", "h.txt", "--verify", "c.npz", code=None)
-    assert bad.returncode in (1, 2)
-    assert "another graph" in bad.stderr
+    assert (
+        "c.npz: the certificate is for another graph"
+        in icml("cclust-lb", "h.txt", "--verify", "c.npz", code=2).stderr
+    )
+
+
+def test_certificate_that_claims_too_much_does_not_hold(icml: Icml) -> None:
+    """A forged claim with a correct checksum: only the recomputation can see it."""
+    from icml.tools.cclust_lb.certificate import load_certificate, save_certificate
+
+    (icml.folder / "g.txt").write_text(grid(6))
+    certify(icml, "g.txt", "--certificate", "c.npz")
+    honest = load_certificate(icml.folder / "c.npz")
+    save_certificate(icml.folder / "forged.npz", dataclasses.replace(honest, lower=honest.lower + 1))
+    done = icml("cclust-lb", "g.txt", "--verify", "forged.npz", "--json", code=1)
+    assert json.loads(done.stdout)["holds"] is False
+    assert "does not hold" in done.stderr
 
 
 def test_damaged_certificates_are_refused(icml: Icml) -> None:
@@ -303,7 +361,18 @@ def test_zero_bound_with_a_cost_has_no_ratio_and_says_why(icml: Icml) -> None:
 def slow_run(folder: Path, *extra: str) -> subprocess.Popen[str]:
     """A run that would take minutes: a large triangulated grid, a tight tolerance, a long heuristic."""
     (folder / "g.txt").write_text(grid(120))
-    command = [sys.executable, "-m", "icml", "cclust-lb", "g.txt", "--json", "-q", "--heuristic-time", "10m", *extra]
+    command = [
+        sys.executable,
+        "-m",
+        "icml",
+        "cclust-lb",
+        "g.txt",
+        "--json",
+        "-q",
+        "--heuristic-time",
+        "10m",
+        *extra,
+    ]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -353,7 +422,18 @@ def test_kill_9_while_running_leaves_the_old_output_whole(icml: Icml) -> None:
 
 def test_twenty_runs_at_once_in_one_folder(icml: Icml) -> None:
     (icml.folder / "g.txt").write_text(grid(6))
-    command = [sys.executable, "-m", "icml", "cclust-lb", "g.txt", "--json", "-o", "out.json", "--out-clusters", "o.tsv"]
+    command = [
+        sys.executable,
+        "-m",
+        "icml",
+        "cclust-lb",
+        "g.txt",
+        "--json",
+        "-o",
+        "out.json",
+        "--out-clusters",
+        "o.tsv",
+    ]
     command += ["--certificate", "c.npz", "--heuristic-steps", "50", "-q"]
     runs = [subprocess.Popen(command, cwd=icml.folder, stderr=subprocess.PIPE) for _ in range(20)]
     for run in runs:

@@ -121,6 +121,8 @@ def test_planar_frustration_is_solved_by_cycles() -> None:
         confirm(found, graph, "frustration")
         assert found.lower <= best
         assert found.lower >= 0.97 * best, (found.lower, best)
+        labels = cluster(graph, problem="frustration", seconds=None, steps=10)
+        assert best <= cost(graph, labels=labels, problem="frustration") <= 1.05 * best
 
 
 @pytest.mark.parametrize("problem", ["cc", "frustration", "maxcut"])
@@ -264,8 +266,9 @@ def test_obstructions_of_another_problem_are_refused(problem: str, kind: str) ->
 @every_problem
 def test_clusterings_cost_at_least_the_optimum_and_mostly_reach_it(problem: str) -> None:
     reached = 0
+    steps = 20 if problem in ("frustration", "maxcut") else 300  # annealing runs, or shaken balls
     for case in cases(problem):
-        labels = cluster(case.graph, problem=problem, steps=300, seed=1)
+        labels = cluster(case.graph, problem=problem, seconds=None, steps=steps, seed=1)
         assert labels.shape == (case.graph.n,), case
         assert labels.dtype == np.int32, case
         assert len(set(labels.tolist())) <= case.instance.blocks, case
@@ -274,6 +277,25 @@ def test_clusterings_cost_at_least_the_optimum_and_mostly_reach_it(problem: str)
         assert paid >= case.optimum, case
         reached += paid == case.optimum
     assert reached >= 0.99 * len(cases(problem)), reached
+
+
+@pytest.mark.parametrize("heuristic", ["pivot", "local", "louvain", "ils"])
+@every_problem
+def test_heuristics_improve_on_their_start_and_repeat_themselves(problem: str, heuristic: str) -> None:
+    rng = np.random.default_rng(9)
+    if heuristic == "pivot" and problem in ("frustration", "maxcut"):
+        with pytest.raises(InputError):  # pivots make any number of clusters
+            cluster(cases(problem)[0].graph, problem=problem, heuristic=heuristic)
+        return
+    for case in cases(problem)[::7]:
+        options = {"problem": problem, "heuristic": heuristic, "seconds": None, "steps": 5, "seed": 3}
+        labels = cluster(case.graph, **options)
+        assert naive_cost(case.graph, labels, problem) >= case.optimum, case
+        assert np.array_equal(labels, cluster(case.graph, **options, threads=2)), case
+        start = rng.integers(0, 2, size=case.graph.n)
+        better = cluster(case.graph, **options, start=start)
+        assert case.optimum <= naive_cost(case.graph, better, problem), case
+        assert naive_cost(case.graph, better, problem) <= naive_cost(case.graph, start, problem), case
 
 
 @every_problem

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb import Problem, bound, check_problem, choose_problem, cluster, merge_edges
+from icml.tools.cclust_lb import Problem, bound, choose_problem, cluster, merge_edges
+from icml.tools.cclust_lb.problem import check_problem
 
 from .small_graphs import PROBLEMS, SIGNED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -68,26 +69,35 @@ def test_debug_after_a_double_dash_is_an_argument(cli) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--versio"], "icml: no such option: --versio (Possible options: --version) (try 'icml --help')"),
-        (["toy-show", "--sed", "1"], "icml toy-show: no such option: --sed (Possible options: --seed)"),
-        (
-            ["toy-show", "--seed"],
-            "icml toy-show: option '--seed' requires an argument (try 'icml toy-show --help')",
-        ),
-        (["toy-show", "a", "b"], "icml toy-show: got unexpected extra argument"),
-        (["toy-fail"], "icml toy-fail: missing argument 'kind' (try 'icml toy-fail --help')"),
-        (["--debug", "--version", "--nope"], "icml: no such option: --nope"),
-    ],
-)
-def test_usage_errors_are_one_line(cli, words: list[str], line: str) -> None:
-    done = cli.run(*words)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(line)
-    if "--debug" not in words:
-        assert done.stderr.count("\n") == 1
+USAGE = [
+    (["--versio"], r"icml: no such option:? .*--versio.*--version.* \(try 'icml --help'\)"),
+    (
+        ["toy-show", "--sed", "1"],
+        r"icml toy-show: no such option:? .*--sed.*--seed.* \(try 'icml toy-show --help'\)",
+    ),
+    (
+        ["toy-show", "--seed"],
+        r"icml toy-show: option '--seed' requires an argument \(try 'icml toy-show --help'\)",
+    ),
+    (
+        ["toy-show", "a", "b"],
+        r"icml toy-show: got unexpected extra argument.*b.* \(try 'icml toy-show --help'\)",
+    ),
+    (["toy-fail"], r"icml toy-fail: missing argument '(kind|KIND)' \(try 'icml toy-fail --help'\)"),
+    (["--debug"], r"icml: missing command \(try 'icml --help'\)"),
+]
+
+
+@pytest.mark.parametrize(("words", "pattern"), USAGE)
+def test_usage_errors_are_one_line(cli, words: list[str], pattern: str) -> None:
+    """The exact words are those of the installed typer."""
+    if "--debug" in words:
+        done = cli.run(*words)
+        assert done.returncode == 2
+        line = done.stderr.splitlines()[-1]
+    else:
+        line = cli.error(*words, code=2)
+    assert re.fullmatch(pattern, line), line
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-// Two clusters: simulated annealing over single flips with a gain array, and recombination of what the runs find.
+// Two clusters: simulated annealing over single flips with a gain array, the runs recombined part by part.
 //
-// An edge is satisfied if its signed weight times the sides (+1, -1) of its ends is positive. Two solutions differ in a
-// set of nodes whose connected components do not touch, so the components' effects add up and each can be taken or left
-// on its own: a reheated run over the whole graph is thousands of small trials, every one accepted by its own merit.
-// (Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, 1983; Whitley, Hains, Howe: partition crossover,
-// 2009.)
+// An edge is satisfied if its signed weight times the sides (+1, -1) of its ends is positive. Two solutions
+// differ in a set of nodes whose connected components do not touch, so the components' effects add up and
+// each can be taken or left on its own: a reheated run over the whole graph is thousands of small trials,
+// every one accepted by its own merit. (Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing,
+// 1983; Whitley, Hains, Howe: partition crossover, 2009.)
 #pragma once
 
 #include <algorithm>
@@ -21,17 +21,18 @@
 
 namespace icml::cclust {
 
-template <class Weight> class TwoSides {
+template <class Weight> class SpinState {
   public:
-    // Arcs carry +w for "same side", -w for "apart". The cost is the weight of the edges that are not satisfied.
-    TwoSides(const ArcGraph<Weight> &graph, double tolerance, CounterRng rng)
+    // Arcs carry +w for "same side", -w for "apart"; the cost is the weight of unsatisfied edges.
+    SpinState(const ArcGraph<Weight> &graph, double tolerance, CounterRng rng)
         : graph_(graph), tolerance_(tolerance), rng_(rng), spins_(static_cast<std::size_t>(graph.n())),
           order_(nodes_with_arcs(graph)) {
         double total = 0;
         for (const auto &arc : graph.arcs) total += std::abs(static_cast<double>(arc.weight));
         mean_weight_ = graph.arcs.empty() ? 1 : total / static_cast<double>(graph.arcs.size());
         for (std::size_t i = 0; i < exponential_.size(); ++i)
-            exponential_[i] = -std::log((static_cast<double>(i) + 0.5) / static_cast<double>(exponential_.size()));
+            exponential_[i] =
+                -std::log((static_cast<double>(i) + 0.5) / static_cast<double>(exponential_.size()));
     }
 
     void set(std::span<const std::int8_t> sides) {
@@ -52,12 +53,14 @@ template <class Weight> class TwoSides {
         return sides;
     }
 
-    // Metropolis sweeps while the temperature falls geometrically from `hottest` (in mean edge weights), so that hubs
-    // and leaves each get their share of the schedule; faster if the time would run out before.
+    // Metropolis sweeps while the temperature falls geometrically from `hottest` (in mean edge weights), so
+    // that hubs and leaves each get their share of the schedule; faster if the time would run out before.
     void anneal(double hottest, int sweeps, Budget &budget) {
         for (int s = 0; s < sweeps; ++s) {
-            const double done = std::max(static_cast<double>(s) / sweeps, budget.elapsed() / (0.9 * budget.seconds()));
-            if (done >= 1 || sweep(mean_weight_ * hottest * std::pow(coldest / hottest, done), budget)) return;
+            const double done =
+                std::max(static_cast<double>(s) / sweeps, budget.elapsed() / (0.9 * budget.seconds()));
+            if (done >= 1 || sweep(mean_weight_ * hottest * std::pow(coldest / hottest, done), budget))
+                return;
         }
     }
 
@@ -82,7 +85,7 @@ template <class Weight> class TwoSides {
 
   private:
     struct Spin {
-        Weight gain;       // weight that would become satisfied, less what would not be any more, if the node flipped
+        Weight gain;       // how much the cost would fall if the node changed sides
         std::int32_t side; // +1 or -1
     };
 
@@ -143,8 +146,8 @@ template <class Weight> class TwoSides {
         return budget.spend(work);
     }
 
-    // Flips those connected components of {x : (side == other side) == same} that improve the cost; where `other` is
-    // merely as good, it is preferred, so that the search drifts along plateaus.
+    // Flips those connected components of {x : (side == other side) == same} that improve the cost; where
+    // `other` is merely as good, it is preferred, so that the search drifts along plateaus.
     void take_components(std::span<const std::int8_t> other, bool same) {
         std::vector<char> open(spins_.size());
         for (std::int32_t x : order_) open[x] = (spins_[x].side == other[x]) == same;
@@ -167,7 +170,8 @@ template <class Weight> class TwoSides {
                     }
                 }
             }
-            if (gain > tolerance_ || (gain >= 0 && !same)) taken_.insert(taken_.end(), component.begin(), component.end());
+            if (gain > tolerance_ || (gain >= 0 && !same))
+                taken_.insert(taken_.end(), component.begin(), component.end());
         }
         for (std::int32_t x : taken_) flip(x);
         taken_.clear();
@@ -182,7 +186,8 @@ template <class Weight> class TwoSides {
     CounterRng rng_;
     std::vector<Spin> spins_;
     std::vector<std::int32_t> order_, taken_;
-    std::array<double, std::size_t{1} << table_bits> exponential_; // quantiles of the exponential distribution
+    // Quantiles of the exponential distribution, the largest first.
+    std::array<double, std::size_t{1} << table_bits> exponential_;
     double mean_weight_ = 1, cost_ = 0;
 };
 
@@ -218,8 +223,10 @@ template <class Weight> class AnnealingSearch {
     void step(Budget &budget) {
         const std::vector<std::int8_t> best = state_.sides();
         double heat = hot;
-        if (budget.steps() % restart_every == 0) state_.randomize();
-        else heat = lukewarm * std::pow(0.5 * hot / lukewarm, rng_.unit());
+        if (budget.steps() % restart_every == 0)
+            state_.randomize();
+        else
+            heat = lukewarm * std::pow(0.5 * hot / lukewarm, rng_.unit());
         state_.anneal(heat, sweeps, budget);
         state_.polish(budget);
         const std::vector<std::int8_t> found = state_.sides();
@@ -228,7 +235,7 @@ template <class Weight> class AnnealingSearch {
         state_.polish(budget);
     }
 
-    TwoSides<Weight> state_;
+    SpinState<Weight> state_;
     CounterRng rng_;
 };
 

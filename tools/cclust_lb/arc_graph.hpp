@@ -1,4 +1,5 @@
-// Adjacency for the searches: each arc holds its weight next to the neighbour, so that scanning a node is one stream.
+// Adjacency for the searches: each arc holds its weight next to the neighbour, so that scanning a node is one
+// stream.
 #pragma once
 
 #include <cassert>
@@ -6,17 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "graph.hpp"
+
 namespace icml::cclust {
-
-// Edges as the rest of the tool keeps them: simple, u < v, weight > 0.
-struct EdgeView {
-    std::int32_t n;
-    std::span<const std::int32_t> u, v;
-    std::span<const double> weight;
-    std::span<const bool> negative;
-
-    std::size_t m() const { return u.size(); }
-};
 
 template <class Weight> struct Arc {
     std::int32_t to;
@@ -41,18 +34,18 @@ template <class Weight> struct ArcGraph {
 
 // Builds the adjacency; `signed_weight(e)` is the weight that the arcs of edge e carry.
 template <class Weight, class SignedWeight>
-ArcGraph<Weight> make_arc_graph(const EdgeView &edges, SignedWeight signed_weight) {
+ArcGraph<Weight> make_arc_graph(const Graph &edges, SignedWeight signed_weight) {
     ArcGraph<Weight> graph;
-    graph.first.assign(static_cast<std::size_t>(edges.n) + 1, 0);
-    graph.size.assign(static_cast<std::size_t>(edges.n), 1.0);
-    for (std::size_t e = 0; e < edges.m(); ++e) {
+    graph.first.assign(static_cast<std::size_t>(edges.nodes) + 1, 0);
+    graph.size.assign(static_cast<std::size_t>(edges.nodes), 1.0);
+    for (std::size_t e = 0; e < edges.u.size(); ++e) {
         ++graph.first[edges.u[e] + 1];
         ++graph.first[edges.v[e] + 1];
     }
-    for (std::int32_t x = 0; x < edges.n; ++x) graph.first[x + 1] += graph.first[x];
-    graph.arcs.resize(2 * edges.m());
+    for (std::int32_t x = 0; x < edges.nodes; ++x) graph.first[x + 1] += graph.first[x];
+    graph.arcs.resize(2 * edges.u.size());
     std::vector<std::int64_t> slot(graph.first.begin(), graph.first.end() - 1);
-    for (std::size_t e = 0; e < edges.m(); ++e) {
+    for (std::size_t e = 0; e < edges.u.size(); ++e) {
         const auto weight = static_cast<Weight>(signed_weight(e));
         graph.arcs[slot[edges.u[e]]++] = {edges.v[e], weight};
         graph.arcs[slot[edges.v[e]]++] = {edges.u[e], weight};

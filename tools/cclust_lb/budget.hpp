@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <limits>
 
@@ -21,8 +20,12 @@ struct Limits {
 // One search stream's view of the limits. Streams of the same search share `stop`.
 class Budget {
   public:
-    Budget(const Limits &limits, std::atomic<bool> &stop)
-        : limits_(limits), stop_(stop), start_(Clock::now()), last_poll_(start_) {}
+    using Clock = std::chrono::steady_clock;
+
+    Budget(const Limits &limits, std::atomic<bool> &stop, Clock::time_point start = Clock::now())
+        : limits_(limits), stop_(stop), start_(start), last_poll_(Clock::now()) {
+        if (elapsed() >= limits.seconds) stop_ = true;
+    }
 
     // Accounts for `work` scanned arcs; looks at the clock once in a while. True when the search has to end.
     bool spend(std::int64_t work) {
@@ -44,15 +47,16 @@ class Budget {
         if (cost <= limits_.target) stop_ = true;
     }
 
+    // Whether the search has to end now; `exhausted` also counts steps.
     bool stopped() const { return stop_.load(std::memory_order_relaxed); }
     bool exhausted() const { return steps_ >= limits_.steps || stopped(); }
     std::int64_t steps() const { return steps_; }
     std::int64_t work() const { return work_; }
     double elapsed() const { return seconds_between(start_, Clock::now()); }
     double seconds() const { return limits_.seconds; }
+    Clock::time_point start() const { return start_; }
 
   private:
-    using Clock = std::chrono::steady_clock;
     static constexpr std::int64_t work_between_looks = 200'000; // about a millisecond
 
     static double seconds_between(Clock::time_point a, Clock::time_point b) {

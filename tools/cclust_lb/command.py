@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from icml.cli.anytime import Anytime
     from icml.cli.progress import ProgressLine, Reporter
     from icml.formats.edges import EdgeList
-    from icml.tools.cclust_lb.certify import Certified, Labels
+    from icml.tools.cclust_lb.certification import Certified, Labels
     from icml.tools.cclust_lb.problem import Problem, SignedGraph
 
 _INPUT, _BOUND, _CLUSTERING, _OUTPUT = "Input", "Bound", "Clustering", "Output"
@@ -189,13 +189,13 @@ def command(
     verbose: options.Verbose = False,
     progress: options.Progress = None,
 ) -> None:
-    """Certify a clustering: a lower bound on the disagreements of every clustering of GRAPH, and a good one.
+    """Certify a clustering of a graph: a bound that no clustering can go below, and a clustering close to it.
 
-    GRAPH is an edge list (text, MatrixMarket, METIS, NPZ, Parquet; compressed or not) with an optional sign or weight.
+    INPUT is an edge list (text, MatrixMarket, METIS, NPZ, Parquet; compressed or not) with an optional sign or weight.
     """
     from icml.cli.anytime import Anytime
     from icml.cli.progress import Reporter
-    from icml.tools.cclust_lb.certify import BoundOptions, HeuristicOptions, certify
+    from icml.tools.cclust_lb.certification import BoundOptions, HeuristicOptions, certify
 
     outputs = _Outputs(output, json, out_clusters, certificate, blame, plot)
     _check_numbers(tol, mu)
@@ -313,9 +313,8 @@ class _Progress:
         self._run.record(entry)
         self._lower = entry.get("lower", self._lower)
         self._cost = entry.get("cost", self._cost)
-        known = [f"bound {self._lower:.6g}"] * (self._lower is not None) + [f"best {self._cost:.10g}"] * (
-            self._cost is not None
-        )
+        known = [] if self._lower is None else [f"bound {self._lower:.6g}"]
+        known += [] if self._cost is None else [f"best {self._cost:.10g}"]
         share = 100 * self._lower / self._cost if self._lower is not None and self._cost else None
         self._line.update(done=share, text=", ".join(known))
 
@@ -398,6 +397,10 @@ def _verify(path: Path, graph: SignedGraph, problem: Problem, outputs: _Outputs,
     from icml.tools.cclust_lb.certificate import load_certificate, verify
 
     certificate = load_certificate(path)
+    if certificate.digest != graph.digest():
+        raise InputError(
+            "the certificate is for another graph, or for other --merge, --weights or --columns", str(path)
+        )
     if certificate.problem != problem:
         report.say(f"the certificate is for --problem {certificate.problem}; checking that")
     checked = verify(certificate, graph)

@@ -1,8 +1,9 @@
-// Queue-driven node moves for correlation clustering: the move every heuristic with free cluster counts is made of.
+// Queue-driven node moves for any number of clusters: what every heuristic but pivot is made of.
 //
-// A clustering's value is the weight of the arcs inside clusters, minus (complete graphs) the node pairs inside. With
-// arc weights +-w (`cc`) or w + 1 (`cc-complete`) the cost is the total positive weight minus that value: maximising
-// the value minimises the disagreements, and a move changes it by what the moved node sees.
+// A clustering's value is the weight of the arcs inside clusters, minus (complete graphs) the node pairs
+// inside. With arc weights +-w (`cc`) or w + 1 (`cc-complete`) the cost is the total positive weight minus
+// that value: maximising the value minimises the disagreements, and a move changes it by what the moved node
+// sees.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,8 @@ namespace icml::cclust {
 template <class Weight, bool Complete> class Partition {
   public:
     Partition(const ArcGraph<Weight> &graph, std::span<const std::int32_t> labels, double tolerance)
-        : graph_(graph), tolerance_(tolerance), labels_(labels.begin(), labels.end()), clusters_(labels.size()),
-          queue_(labels.size()), queued_(labels.size(), 0) {
+        : graph_(graph), tolerance_(tolerance), labels_(labels.begin(), labels.end()),
+          clusters_(labels.size()), queue_(labels.size()), queued_(labels.size(), 0) {
         std::int64_t widest = 0;
         for (std::int32_t x = 0; x < n(); ++x) widest = std::max(widest, graph_.degree(x));
         touched_.resize(static_cast<std::size_t>(widest) + 1);
@@ -62,15 +63,17 @@ template <class Weight, bool Complete> class Partition {
         return gain;
     }
 
-    // Moves x to `target` (or, with `fresh`, to a cluster of its own), whatever that does; returns the value's change.
+    // Moves x to `target` or, with `fresh`, to a cluster of its own, come what may; returns the value's change.
     static constexpr std::int32_t fresh = -1;
     double force(std::int32_t x, std::int32_t target) {
         const std::int32_t own = labels_[x];
         if (target == own || (target == fresh && clusters_[own].count == 1)) return 0;
         double to_own = 0, to_target = 0;
         for (const auto &arc : graph_.of(x)) {
-            if (labels_[arc.to] == own) to_own += arc.weight;
-            else if (labels_[arc.to] == target) to_target += arc.weight;
+            if (labels_[arc.to] == own)
+                to_own += arc.weight;
+            else if (labels_[arc.to] == target)
+                to_target += arc.weight;
         }
         const double before = to_own - crowd(x, own, true);
         const double after = target == fresh ? 0 : to_target - crowd(x, target, false);

@@ -1,5 +1,6 @@
-// Louvain for correlation clustering: node moves, then the clusters become the nodes of a smaller graph, and on the way
-// back every level is refined. (Blondel, Guillaume, Lambiotte, Lefebvre: Fast unfolding of communities, 2008.)
+// Louvain for correlation clustering: node moves, then the clusters become the nodes of a smaller graph, and
+// on the way back every level is refined. (Blondel, Guillaume, Lambiotte, Lefebvre: Fast unfolding of
+// communities, 2008.)
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace icml::cclust {
 
 // One node per cluster, arcs summed; `labels` must be compact (0..k-1).
 template <class Weight>
-ArcGraph<double> contract(const ArcGraph<Weight> &graph, std::span<const std::int32_t> labels, std::int32_t k) {
+ArcGraph<double> contract(const ArcGraph<Weight> &graph, std::span<const std::int32_t> labels,
+                          std::int32_t k) {
     std::vector<std::int32_t> start(static_cast<std::size_t>(k) + 1, 0), member(labels.size());
     for (std::int32_t label : labels) ++start[label + 1];
     std::partial_sum(start.begin(), start.end(), start.begin());

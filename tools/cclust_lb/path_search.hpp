@@ -145,7 +145,10 @@ class PathSearch {
         start(forward, source);
         start(backward, target);
         while (true) {
-            for (Frontier &side : frontier_) side.advance(best_);
+            for (Frontier &side : frontier_) {
+                side.advance(best_);
+                if (side.at < best_) prefer_small(side.bucket[side.at]);
+            }
             if (closed()) return meeting_;
             expand(cost(forward) <= cost(backward) ? forward : backward);
         }
@@ -156,8 +159,21 @@ class PathSearch {
         const Frontier &frontier = frontier_[side];
         if (frontier.at >= best_) return std::numeric_limits<int64_t>::max();
         const int32_t state = frontier.bucket[frontier.at].back();
+        return frontier.work + degree(state);
+    }
+
+    int64_t degree(int32_t state) const {
         const int32_t node = state >= graph_.nodes ? state - graph_.nodes : state;
-        return frontier.work + (layered_ ? first_[node + 1] : middle_[node]) - first_[node];
+        return (layered_ ? first_[node + 1] : middle_[node]) - first_[node];
+    }
+
+    /// Moves the state of least degree among the last few to the end: a meeting found before the hubs is cheap.
+    void prefer_small(std::vector<int32_t> &bucket) const {
+        constexpr size_t few = 16;
+        size_t best = bucket.size() - 1;
+        for (size_t k = bucket.size() - std::min(bucket.size(), few); k + 1 < bucket.size(); k++)
+            if (degree(bucket[k]) < degree(bucket[best])) best = k;
+        std::swap(bucket[best], bucket.back());
     }
 
     bool closed() const { return best_ <= frontier_[forward].at + frontier_[backward].at + (meeting_ >= 0 ? slack_ : 0); }

@@ -1,4 +1,4 @@
-// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter and a mixer.
+// SplitMix64, a counter and a mixer (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 #pragma once
 
 #include <cassert>
@@ -29,7 +29,8 @@ class CounterRng {
     bool coin() { return next() >> 63; }
 
     template <class T> void shuffle(std::span<T> values) {
-        for (auto i = static_cast<std::int32_t>(values.size()); i > 1; --i) std::swap(values[i - 1], values[below(i)]);
+        for (auto i = static_cast<std::int32_t>(values.size()); i > 1; --i)
+            std::swap(values[i - 1], values[below(i)]);
     }
 
     std::vector<std::int32_t> permutation(std::int32_t n) {

@@ -118,7 +118,9 @@ def table(figures: dict[str, Any]) -> str:
     """The figures for people: a name and a value a line, blamed edges below, tab-separated."""
     if "holds" in figures:
         rows = [("certificate", "holds" if figures["holds"] else f"does not hold: {figures['reason']}")]
-        rows += [("problem", figures["problem"]), ("lower bound", _bound_text(figures))]
+        rows.append(("problem", figures["problem"]))
+        if figures["holds"]:
+            rows.append(("lower bound", _bound_text(figures)))
         return _aligned(rows)
     obstructions = ", ".join(f"{count} {name}s" for name, count in figures["obstructions"].items() if count)
     rows = [

@@ -12,12 +12,15 @@
 #include <vector>
 
 #include "ascent.hpp"
+#include "cliques.hpp"
 #include "cycles.hpp"
 #include "graph.hpp"
 #include "monitor.hpp"
+#include "pairs.hpp"
 #include "pool.hpp"
 #include "random.hpp"
 #include "rounding.hpp"
+#include "stars.hpp"
 #include "triangles.hpp"
 
 namespace icml::cclust {
@@ -43,11 +46,6 @@ struct TracePoint {
     double seconds, lower, lp_upper;
 };
 
-/// Two nodes without an edge between them.
-struct NodePair {
-    int32_t a, b;
-};
-
 /// The best packing so far, free of the pool it came from; elements are numbered as in the solver.
 struct BestPacking {
     Pool items;
@@ -68,6 +66,7 @@ class Solver {
         timed("enumerate", [&] { enumerate(); });
         timed("solve", [&] { anneal(); });
         if (options_.cycles) timed("cycles", [&] { price_cycles(); });
+        if (stars_) timed("stars", [&] { price_stars(); });
         timed("solve", [&] { settle(); });
         if (best_.value < 0 || monitor_.expired()) certify();
     }
@@ -77,7 +76,7 @@ class Solver {
     const std::vector<TracePoint> &trace() const { return trace_; }
     const std::map<std::string, double> &seconds() const { return seconds_; }
     /// The missing pairs that elements m, m + 1, … stand for.
-    std::span<const NodePair> pairs() const { return pairs_; }
+    std::span<const NodePair> pairs() const { return stars_ ? stars_->pairs() : std::span<const NodePair>(); }
     int64_t largest_pool() const { return largest_pool_; }
 
   private:
@@ -85,6 +84,10 @@ class Solver {
     static constexpr int sweeps_between_certificates = 10;
     // Items listed one after the other share elements, and an update that needs the last one's result has to wait.
     static constexpr int64_t sweep_block = 1024;
+    // Pricing ends when so many rounds in a row gain less than this, relatively.
+    static constexpr int most_stalled_rounds = 3;
+    static constexpr double least_progress = 1e-6;
+    static constexpr int clique_passes = 2;
     static constexpr int exact_sweeps = 2; // before a certificate
 
     template <class Work> void timed(const std::string &phase, Work work) {
@@ -95,23 +98,32 @@ class Solver {
 
     void enumerate() {
         const auto expired = [&] { return monitor_.expired(); };
+        if (options_.cliques)
+            CliqueFinder(graph_, rng_).add_cliques(clique_passes, options_.max_pool, pool_, expired);
         if (options_.triangles) add_triangles(ordered_, options_.rule, options_.max_pool, rng_, pool_, expired);
         pool_.shuffle_within(sweep_block, rng_);
-        const double unit = mean_capacity();
-        ascent_ = std::make_unique<Ascent>(warm * unit, options_.mu * unit, graph_.weight);
+        if (options_.wedges || options_.stars) {
+            const StarPricer::Leaves leaves{options_.wedges ? 2 : 3, options_.stars ? options_.star : 2};
+            stars_ = std::make_unique<StarPricer>(graph_, leaves, rng_);
+            stars_->add_first(options_.max_pool, pool_, expired);
+        }
+        std::vector<double> weight(graph_.weight.begin(), graph_.weight.end());
+        weight.insert(weight.end(), pairs().size(), 1.0);
+        const double unit = mean_capacity(weight);
+        ascent_ = std::make_unique<Ascent>(warm * unit, options_.mu * unit, weight);
         for (int64_t item = 0; item < pool_.size(); item++) ascent_->add_item();
     }
 
     /// What an item can carry on average: the mean over the pool of the least weight in it.
-    double mean_capacity() const {
+    double mean_capacity(std::span<const double> weight) const {
         double sum = 0;
         if (pool_.size() == 0) {
-            for (const double w : graph_.weight) sum += w;
-            return sum / graph_.edges();
+            for (const double w : weight) sum += w;
+            return sum / static_cast<double>(weight.size());
         }
         for (int64_t item = 0; item < pool_.size(); item++) {
             double least = std::numeric_limits<double>::max();
-            for (const int32_t e : pool_.elements(item)) least = std::min(least, graph_.weight[e]);
+            for (const int32_t e : pool_.elements(item)) least = std::min(least, weight[e]);
             sum += least;
         }
         return sum / static_cast<double>(pool_.size());
@@ -123,7 +135,7 @@ class Solver {
         return best_.value >= 0 && (options_.integral ? static_cast<double>(best_.integer) : lower()) >= options_.target;
     }
 
-    double lower() const { return std::ldexp(static_cast<double>(best_.value), -options_.scale_bits); }
+    double lower() const { return std::ldexp(static_cast<double>(std::max<int64_t>(best_.value, 0)), -options_.scale_bits); }
 
     bool gap_closed() const { return cover_.cost - lower() < options_.tol * lower(); }
 
@@ -146,7 +158,7 @@ class Solver {
 
     /// Cools down to the final mu; when longer obstructions are to come, quickly.
     void anneal() {
-        const bool pricing = options_.cycles;
+        const bool pricing = options_.cycles || stars_;
         const int steps = std::max(1, ascent_->cooling_steps_left());
         const double sweeps = pricing ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
         const int each = std::max(1, static_cast<int>(std::lround(sweeps / steps)));
@@ -163,7 +175,7 @@ class Solver {
 
     /// Sweeps at the final mu until the gap to the pool's own optimum is small or the sweeps are used up.
     void settle() {
-        if (options_.cycles) sweeps_left_ = options_.sweeps;
+        if (options_.cycles || stars_) sweeps_left_ = options_.sweeps;
         while (sweeps_left_ > 0 && !done() && !gap_closed()) {
             const int now = std::min(sweeps_left_, sweeps_between_certificates);
             sweep_and_certify(now);
@@ -174,7 +186,9 @@ class Solver {
     void price_cycles() {
         CyclePricer pricer(graph_, options_.rule, options_.max_cycle, rng_);
         constexpr int sweeps_a_round = 15, rounds_between_prunings = 4;
+        int stalled = 0; // rounds in a row without progress
         for (int round = 1; !done(); round++) {
+            const double before = lower();
             const double t0 = monitor_.elapsed();
             const PricingRound priced = pricer.round(pool_, *ascent_, 1, round == 1 ? 3 : 2, monitor_);
             const double t1 = monitor_.elapsed();
@@ -186,10 +200,28 @@ class Solver {
                        pricer.candidates(), priced.added, pricer.scanned() / 1e6, t1 - t0, t2 - t1, monitor_.elapsed() - t2, pool_.size(), lower(), cover_.cost,
                        monitor_.elapsed());
             if (round % rounds_between_prunings == 0) prune(1.15);
-            if (priced.added == 0) {
-                if (priced.complete) return;
-                pricer.wake_all();
-            }
+            stalled = lower() > before * (1 + least_progress) ? 0 : stalled + 1;
+            if (stalled == most_stalled_rounds || (priced.added == 0 && priced.complete)) return;
+            if (priced.added == 0) pricer.wake_all();
+        }
+    }
+
+    void price_stars() {
+        constexpr int sweeps_a_round = 10, rounds_between_prunings = 3;
+        int stalled = 0;
+        for (int round = 1; !done(); round++) {
+            const double before = lower();
+            const double t0 = monitor_.elapsed();
+            const int64_t added = stars_->round(options_.max_pool, pool_, *ascent_, monitor_);
+            const double t1 = monitor_.elapsed();
+            grown(added);
+            sweep_and_certify(sweeps_a_round);
+            if (getenv("LBTRACE"))
+                printf("round %d added %ld search %.3f sweep %.3f pool %ld entries %ld pairs %ld lower %.2f ub %.2f t=%.2f user %.2f\n", round,
+                       added, t1 - t0, monitor_.elapsed() - t1, pool_.size(), pool_.entries(), pairs().size(), lower(), cover_.cost, monitor_.elapsed(), (double)clock() / CLOCKS_PER_SEC);
+            if (round % rounds_between_prunings == 0) prune(1.1);
+            stalled = lower() > before * (1 + 1e-5) ? 0 : stalled + 1;
+            if (stalled == most_stalled_rounds || added == 0) return;
         }
     }
 
@@ -245,7 +277,7 @@ class Solver {
     std::unique_ptr<Ascent> ascent_;
     int sweeps_left_ = 0;
     int64_t largest_pool_ = 0;
-    std::vector<NodePair> pairs_;
+    std::unique_ptr<StarPricer> stars_;
     BestPacking best_;
     Cover cover_;
     std::vector<TracePoint> trace_;

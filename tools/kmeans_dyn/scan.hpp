@@ -20,8 +20,6 @@ typedef std::int32_t Ints __attribute__((vector_size(vector_bytes), aligned(4), 
 
 #define ICML_INLINE static inline __attribute__((always_inline))
 
-ICML_INLINE Vec broadcast(double x) { return Vec{} + x; }
-
 // Bit i: whether a[i] <= limit.
 ICML_INLINE unsigned at_most(const Vec &a, double limit) {
 #if ICML_SCAN_BYTES == 64
@@ -62,7 +60,7 @@ template <class Rule> struct Coordinatewise {
     ICML_INLINE Lanes block(const Space &space, const double *x, const double *block) {
         Lanes sum{};
         for (int j = 0; j < space.width; ++j) {
-            const Vec at = broadcast(x[j]);
+            const double at = x[j];
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v)
                 Rule::add(sum.v[v], at - *reinterpret_cast<const Vec *>(block + j * lanes + v * per_vector));

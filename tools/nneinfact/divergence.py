@@ -132,15 +132,6 @@ class Divergence:
             return down * np.log(y / x), down
         return y**a * x ** (b - 1), x ** (self.order - 1)
 
-    def best_constant(self, mean_power: float) -> float:
-        """The constant model of least loss, from `mean_power` of the data (see `power`)."""
-        return math.exp(mean_power) if self.alpha == 0 else mean_power ** (1 / self.alpha)
-
-    def power(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """y^α, or ln y for α = 0: its mean gives the best constant model."""
-        y = np.asarray(y, np.float64)
-        return np.log(y) if self.alpha == 0 else y if self.alpha == 1 else y**self.alpha
-
 
 def divergence(y: ArrayLike, yhat: ArrayLike, alpha: float = 1.0, beta: float = 0.0) -> NDArray[np.float64]:
     """The (alpha, beta)-divergence of each cell of `y` from `yhat`."""

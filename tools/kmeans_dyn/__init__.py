@@ -1,0 +1,1 @@
+"""k centres and outliers over a live stream."""

@@ -1,0 +1,165 @@
+"""The engine over the entries of a sparse tensor, for α+β = 1 and α+β = 2: cost O(entries x rank).
+
+The zeros enter the numerators not at all (α > 0), and the denominators and the loss only through Σ ŷ or Σ ŷ² over all
+cells, which are contractions of the factors. Held-out and missing cells are taken out by a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icml.tools.nneinfact import _kernel
+from icml.tools.nneinfact.contraction import Array
+from icml.tools.nneinfact.data import SparseData
+from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule
+from icml.tools.nneinfact.plan import Plan
+from icml.tools.nneinfact.sides import FullSide, KeyedSide, Side
+from icml.tools.nneinfact.sparse_rows import SparseRows, row_and_column
+
+
+class SparseEngine(Engine):
+    """Sparse data without weights under α+β = 1 or α+β = 2."""
+
+    path = "sparse"
+
+    def __init__(self, plan: Plan, kernel: Kernel, data: SparseData) -> None:
+        assert kernel.divergence.order in (1.0, 2.0)
+        cells = np.concatenate((data.flat, data.excluded))
+        row, column = row_and_column(plan, cells, data.shape, batch_columns=True)
+        b, p, q = plan.shape
+        row, rows, left = _keys(plan, 0, row, b * p)
+        column, columns, right = _keys(plan, 1, column, b * q)
+        super().__init__(plan, kernel, data.stats, (left, right))
+        n = len(data.flat)
+        self._rows = SparseRows.of_keys(row[:n], column[:n], (rows, columns), data.values)
+        self._excluded = None
+        if len(data.excluded):
+            self._excluded = SparseRows.of_keys(row[n:], column[n:], (rows, columns), data.excluded_values)
+        self._has_held = bool(np.isfinite(data.excluded_values).any())
+        self._matrix: tuple[Memo[NDArray[Any]], Memo[NDArray[Any]]] = (Memo(), Memo())
+
+    def losses(self, factors: Sequence[Array], sides: tuple[int, ...] = ()) -> Losses:
+        return self._losses_in(self.kernel, factors, sides)
+
+    def exact_losses(self, factors: Sequence[Array]) -> Losses:
+        return self._losses_in(replace(self.kernel, dtype=np.dtype(np.float64)), factors, ())
+
+    def numerator(self, factor: int, factors: Sequence[Array]) -> Array:
+        side = self.plan.side(factor)
+        euclidean = self.kernel.rule is Rule.EUCLIDEAN
+        key = self._group(1 - side, factors) if euclidean else factors
+        sums = self._num[side].get(key)
+        if sums is None:
+            self.kernel.poll()
+            self.passes += 1
+            rule = Rule.DATA if euclidean else self.kernel.rule
+            sums = self._num[side].put(key, self._pass(self.kernel, self._rows, rule, factors, (side,))[0][side])
+        assert sums is not None
+        return self.sides[side].pull(factor, sums, factors, self.kernel.threads)
+
+    def denominator(self, factor: int, factors: Sequence[Array]) -> Array:
+        threads = self.kernel.threads
+        if self.kernel.divergence.order == 1:
+            total = self.free.ones(factor, factors, threads)
+        else:
+            total = self.free.model(factor, factors, threads)
+        if self._excluded is None:
+            return total
+        side = self.plan.side(factor)
+        gone = self.sides[side].pull(factor, self._excluded_sums(side, factors), factors, threads)
+        # What is left after a subtraction of nearly all is noise, never negative.
+        return np.maximum(total - gone, 0.0)
+
+    def weighted_model(self, factors: Sequence[Array]) -> float:
+        total = self._free_total(factors, 1)
+        if self._excluded is None:
+            return total
+        side = self.plan.side(0)
+        sums = self._pass(self.kernel, self._excluded, Rule.WEIGHT, factors, (side,))[0][side]
+        assert sums is not None
+        return total - float((factors[0] * self.sides[side].pull(0, sums, factors, self.kernel.threads)).sum())
+
+    def _excluded_sums(self, side: int, factors: Sequence[Array]) -> Array:
+        """Sums over the excluded cells of W (α+β = 1) or W ŷ (α+β = 2)."""
+        assert self._excluded is not None
+        ones = self.kernel.divergence.order == 1
+        key = self._group(1 - side, factors) if ones else factors
+        kept = self._weight[side].get(key)
+        if kept is not None:
+            return kept
+        self.kernel.poll()
+        rule = Rule.WEIGHT if ones else Rule.MODEL
+        sums = self._pass(self.kernel, self._excluded, rule, factors, (side,))[0][side]
+        assert sums is not None
+        return self._weight[side].put(key, sums)
+
+    def _losses_in(self, kernel: Kernel, factors: Sequence[Array], sides: tuple[int, ...]) -> Losses:
+        kernel.poll()
+        self.passes += 1
+        order = kernel.divergence.order
+        wanted = () if kernel.rule is Rule.EUCLIDEAN else sides
+        sums, loss, _ = self._pass(kernel, self._rows, kernel.rule, factors, wanted, loss=True)
+        for side in wanted:
+            if sums[side] is not None:
+                self._num[side].put(factors, sums[side])
+        total = self._free_total(factors, order)
+        held = 0.0
+        if self._excluded is not None:
+            total -= self._excluded_total(kernel, factors)
+        if self._excluded is not None and self._has_held:
+            _, held_loss, held_total = self._pass(kernel, self._excluded, kernel.rule, factors, (), loss=True)
+            held = held_loss + kernel.den_loss * held_total
+        return Losses(loss + kernel.den_loss * total, held)
+
+    def _excluded_total(self, kernel: Kernel, factors: Sequence[Array]) -> float:
+        """Σ ŷ or Σ ŷ² over the excluded cells."""
+        side = self.plan.side(0)
+        sums = self._excluded_sums(side, factors)
+        return float((factors[0] * self.sides[side].pull(0, sums, factors, kernel.threads)).sum())
+
+    def _pass(
+        self, kernel: Kernel, rows: SparseRows, rule: Rule, factors: Sequence[Array], sides: tuple[int, ...], *, loss: bool = False
+    ) -> tuple[tuple[Array | None, Array | None], float, float]:
+        """Sums of the wanted sides, the y part of the loss, and Σ ŷ^(α+β) over the entries."""
+        left, right = (self._build(side, factors, kernel.dtype) for side in (0, 1))
+        d = kernel.divergence
+        listed = rule in (Rule.WEIGHT, Rule.MODEL)
+        num, terms, y_loss, total = _kernel.sparse_pass(
+            rows.start, rows.column, None if listed else rows.values(kernel.dtype), left, right, self.plan.rank,
+            int(rule), d.alpha, d.beta, kernel.floor, 0 in sides, 1 in sides and rule is not Rule.WEIGHT, loss,
+            kernel.threads,
+        )  # fmt: skip
+        by_column = None
+        if 1 in sides:
+            start, row, entry = rows.transpose
+            by_column = _kernel.column_pass(start, row, entry, terms, left, self.plan.rank, kernel.threads)
+        return (num, by_column), y_loss, total
+
+    def _build(self, side: int, factors: Sequence[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A side's matrix with rows padded to 64 bytes."""
+        group = self._group(side, factors)
+        kept = self._matrix[side].get(group)
+        if kept is not None and kept.dtype == dtype:
+            return kept
+        rank = self.plan.rank
+        lanes = 64 // dtype.itemsize
+        built = self.sides[side].build(factors, self.kernel.threads).reshape(-1, rank)
+        padded = np.zeros((len(built), -(-rank // lanes) * lanes), dtype)
+        padded[:, :rank] = built
+        return self._matrix[side].put(group, padded)
+
+
+def _keys(plan: Plan, side: int, number: NDArray[np.int64], full: int) -> tuple[NDArray[np.int64], int, Side]:
+    """Row (column) of each cell in a side's matrix, the number of rows, and the side."""
+    if not plan.keyed[side]:
+        return number, full, FullSide(plan, side)
+    occurring, position = np.unique(number, return_inverse=True)
+    letters = plan.batch + (plan.rows, plan.columns)[side]
+    index = np.unravel_index(occurring, [plan.sizes[c] for c in letters])
+    keys = {c: i.astype(np.int64) for c, i in zip(letters, index, strict=True)}
+    return position.reshape(-1).astype(np.int64), len(occurring), KeyedSide(plan, side, keys)

@@ -1,0 +1,92 @@
+"""Entries of a sparse tensor as rows of the plan's matrix, and the same by columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icml.tools.nneinfact import _kernel
+from icml.tools.nneinfact.plan import Plan
+
+
+@dataclass
+class SparseRows:
+    """A sparse matrix by rows, with its transpose on demand.
+
+    Attributes:
+        start: (rows + 1,) first entry of each row.
+        column: (entries,) columns, ascending in each row.
+        columns: number of columns.
+    """
+
+    start: NDArray[np.int64]
+    column: NDArray[np.int32]
+    columns: int
+    _values: NDArray[np.float64] | None
+    _typed: dict[np.dtype[Any], NDArray[Any]] = field(default_factory=dict)
+    _transpose: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]] | None = None
+
+    @classmethod
+    def of_keys(
+        cls,
+        row: NDArray[np.int64],
+        column: NDArray[np.int64],
+        shape: tuple[int, int],
+        values: NDArray[np.float64] | None,
+    ) -> SparseRows:
+        """From the row and the column of each entry, in any order."""
+        key = row * shape[1] + column if shape[0] * shape[1] < 2**63 else None
+        if key is None or not (key[1:] > key[:-1]).all():
+            order = np.lexsort((column, row)) if key is None else np.argsort(key, kind="stable")
+            row, column = row[order], column[order]
+            values = None if values is None else values[order]
+        start = np.zeros(shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=shape[0]), out=start[1:])
+        return cls(start, column.astype(np.int32), shape[1], values)
+
+    @classmethod
+    def of_plan(
+        cls, plan: Plan, flat: NDArray[np.int64], shape: tuple[int, ...], values: NDArray[np.float64] | None
+    ) -> SparseRows:
+        """Rows batch * P + p and columns q of a plan; the batch is not part of the column."""
+        row, column = row_and_column(plan, flat, shape, batch_columns=False)
+        b, p, q = plan.shape
+        return cls.of_keys(row, column, (b * p, q), values)
+
+    @property
+    def entries(self) -> int:
+        return len(self.column)
+
+    def values(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The values in the type of a pass."""
+        assert self._values is not None
+        if dtype not in self._typed:
+            self._typed[dtype] = self._values.astype(dtype)
+        return self._typed[dtype]
+
+    @property
+    def transpose(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+        """First entry of each column, rows, and positions of the entries in row order."""
+        if self._transpose is None:
+            self._transpose = _kernel.transpose(self.start, self.column, self.columns)
+        return self._transpose
+
+
+def row_and_column(
+    plan: Plan, flat: NDArray[np.int64], shape: tuple[int, ...], *, batch_columns: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row batch * P + p of each cell, and its column q, or batch * Q + q."""
+    index = dict(zip(plan.model.output, np.unravel_index(flat, shape), strict=True))
+
+    def ravel(letters: str) -> NDArray[np.int64]:
+        if not letters:
+            return np.zeros(len(flat), np.int64)
+        sizes = [plan.sizes[c] for c in letters]
+        assert math.prod(sizes) < 2**63
+        return np.ravel_multi_index([index[c] for c in letters], sizes).astype(np.int64)
+
+    return ravel(plan.batch + plan.rows), ravel((plan.batch if batch_columns else "") + plan.columns)

@@ -1,0 +1,1 @@
+"""Shapley values when one evaluation is a batch job."""
