@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from enum import IntEnum
 
 from icml.cli import streams
@@ -50,7 +49,6 @@ def report(error: BaseException, program: str, *, debug: bool = False) -> int:
         debug: print the traceback first.
     """
     if isinstance(error, BrokenPipeError) and streams.stdout_has_no_reader():
-        streams.abandon(sys.stdout)
         return ExitCode.CLOSED_PIPE
     if debug:
         import traceback

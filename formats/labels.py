@@ -35,8 +35,8 @@ _VALUE_NAMES = {
     "side",
 }
 
-# What a field must be quoted for: a tab, blanks at an end, a quote, comment sign or byte-order mark at its beginning, or
-# nothing in it.
+# What a field must be quoted for: a tab, blanks at an end, a quote, comment sign or byte-order mark at its
+# beginning, or nothing in it.
 _NEEDS_QUOTES = re.compile(r'\A["#%\ufeff]|\A[ \t]|[ \t]\Z|\t|\A\Z')
 # What the text formats have no way to say.
 _UNWRITABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -226,6 +226,8 @@ class _Replacement:
 
     def _permissions(self) -> int | None:
         """Those of the file that is there, None without one."""
+        if not self._name:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if self._name.endswith(os.sep) or os.path.isdir(self._final):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:

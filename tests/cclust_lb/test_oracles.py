@@ -27,7 +27,7 @@ def test_tables_have_the_known_sizes() -> None:
 def test_oracles_agree(problem: str) -> None:
     """Hitting all bad cycles is the problem itself, LPs fall below it, and the naive cost never does."""
     rng = np.random.default_rng(1)
-    for case in cases(problem)[::6]:
+    for case in cases(problem)[::10]:
         assert case.triangle_lp <= case.full_lp + LP_SLACK, case
         hit_all = case.instance.cover_ip(case.instance.obstructions())
         assert case.full_lp <= hit_all + LP_SLACK, case

@@ -114,8 +114,8 @@ def test_an_unknown_tool_is_a_usage_error_with_a_suggestion(cli, name: str, line
 
 
 def test_a_control_character_in_a_message_does_not_reach_the_terminal(cli) -> None:
-    line = cli.error("x\x1b[31m\n", code=2)
-    assert "\x1b" not in line
+    line = cli.error("toy-show", "--output", "no\x1b[31m\n/file", code=2)
+    assert "no\\x1b[31m /file: cannot write there" in line
 
 
 def test_ctrl_c_during_the_run_is_130_and_sigterm_143_after_cleaning_up(cli) -> None:

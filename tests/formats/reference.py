@@ -10,7 +10,9 @@ import math
 import re
 from dataclasses import dataclass
 
-NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII
+)
 HEADERS = [
     "source target",
     "src dst",
@@ -41,7 +43,9 @@ class Edges:
 
     def numbered(self) -> tuple[list[int], list[int], list[str]]:
         names: dict[str, int] = {}
-        pairs = [(names.setdefault(u, len(names)), names.setdefault(v, len(names))) for u, v, _, _ in self.rows]
+        pairs = [
+            (names.setdefault(u, len(names)), names.setdefault(v, len(names))) for u, v, _, _ in self.rows
+        ]
         return [u for u, _ in pairs], [v for _, v in pairs], list(names)
 
 
@@ -58,7 +62,9 @@ def parse(data: bytes, separators: str = ";, ", columns: tuple[str, ...] | None 
         first = first_rows[0][1]
         width = len(first)
         chosen = choose(columns or ("1", "2", "3")[: min(width, 3)], first)
-        if any(not c.isdigit() for c in columns or ()) or is_header([fields for _, fields in first_rows], chosen):
+        if any(not c.isdigit() for c in columns or ()) or is_header(
+            [fields for _, fields in first_rows], chosen
+        ):
             header = tuple(first)
     else:
         width, chosen = 2, [0, 1]
@@ -87,14 +93,18 @@ def parse(data: bytes, separators: str = ";, ", columns: tuple[str, ...] | None 
 
 def data_lines(data: bytes) -> list[tuple[int, bytes]]:
     """All lines but comments and blank ones; a line that cannot be told apart, being no text, is a data line."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise RefusedError(None, "UTF-16")
-    data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     numbered = [(i, line.removesuffix(b"\r")) for i, line in enumerate(lines, 1)]
-    return [(i, line) for i, line in numbered if not is_text(line) or line.strip(b" \t")[:1] not in (b"", b"#", b"%")]
+    return [
+        (i, line)
+        for i, line in numbered
+        if not is_text(line) or line.strip(b" \t")[:1] not in (b"", b"#", b"%")
+    ]
 
 
 def is_text(line: bytes) -> bool:

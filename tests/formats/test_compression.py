@@ -54,9 +54,7 @@ def test_members_follow_one_another(name: str) -> None:
     assert lines_of(compress(TEXT) + b"\0" * 1024) == 3000
 
 
-def test_a_member_boundary_at_every_place_of_a_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams that give a few bytes at a time, as pipes may."""
-
+def test_streams_that_give_little_at_a_time() -> None:
     class Dribble(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             return super().read(min(3, size) if size and size > 0 else 3)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from icml.formats import InputError, Labels, Names, read_labels, write_labels
 
-labels = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12) | st.sampled_from(
+labels = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12
+) | st.sampled_from(
     ["", " a", "a ", "#x", "%y", '"', 'a"b', '"a"', "a,b", "a;b", "a b", "node", "cluster", "\ufeffx"]
 )
 
@@ -21,7 +23,7 @@ def read(text: str) -> Labels:
     return read_labels(io.BytesIO(text.encode()))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.dictionaries(labels.filter(bool), labels, max_size=8))
 def test_round_trip(tmp_path_factory: pytest.TempPathFactory, given: dict[str, str]) -> None:
     path = tmp_path_factory.getbasetemp() / "labels.tsv"

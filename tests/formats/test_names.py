@@ -12,7 +12,9 @@ from icml.formats import Names
 integers = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 50), unique=True, max_size=30)
 strings = st.lists(st.text(max_size=6), unique=True, max_size=30)
 queries = st.lists(
-    st.text(max_size=3) | st.integers(-5, 60).map(str) | st.sampled_from(["007", "+7", " 7", "7 ", "٧", "9" * 5000, str(2**63)]),
+    st.text(max_size=3)
+    | st.integers(-5, 60).map(str)
+    | st.sampled_from(["007", "+7", " 7", "7 ", "٧", "9" * 5000, str(2**63)]),
     max_size=20,
 )
 

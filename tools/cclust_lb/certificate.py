@@ -18,7 +18,19 @@ from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges
 from icml.tools.cclust_lb.proof import ARRAYS, Rejected, prove, shape_trouble
 
 SCHEMA = 1
-_NAMES = ("schema", "problem", "digest", "scale_bits", "lower", "lower_int", "checksum", *ARRAYS)
+_TEXT, _INTEGER, _REAL = np.dtype("U"), np.dtype("<i8"), np.dtype("<f8")
+_MEMBERS: dict[str, tuple[np.dtype[Any], int]] = {
+    "schema": (_INTEGER, 0),
+    "problem": (_TEXT, 0),
+    "digest": (_TEXT, 0),
+    "scale_bits": (_INTEGER, 0),
+    "lower": (_REAL, 0),
+    "lower_int": (_INTEGER, 1),  # empty for None
+    "checksum": (_TEXT, 0),
+    **{name: (dtype, 1) for name, dtype in ARRAYS.items()},
+}
+"""The arrays of the file in order: type and number of dimensions."""
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest time
 _MALFORMED: tuple[type[Exception], ...] = (
     ValueError,
@@ -159,19 +171,19 @@ def _checksum(claim: Bound | Certificate) -> str:
 
 def _serialise(claim: Bound | Certificate) -> bytes:
     members: dict[str, NDArray[Any]] = {
-        "schema": np.array(SCHEMA, "<i8"),
+        "schema": np.array(SCHEMA, _INTEGER),
         "problem": np.array(str(claim.problem), "<U16"),
         "digest": np.array(claim.digest, "<U64"),
-        "scale_bits": np.array(claim.items.scale_bits, "<i8"),
-        "lower": np.array(claim.lower, "<f8"),
-        "lower_int": np.array([] if claim.lower_int is None else [claim.lower_int], "<i8"),
+        "scale_bits": np.array(claim.items.scale_bits, _INTEGER),
+        "lower": np.array(claim.lower, _REAL),
+        "lower_int": np.array([] if claim.lower_int is None else [claim.lower_int], _INTEGER),
         "checksum": np.array(claim.checksum if isinstance(claim, Certificate) else _checksum(claim), "<U64"),
     }
     for name, dtype in ARRAYS.items():
         members[name] = np.ascontiguousarray(getattr(claim.items, name)).astype(dtype, copy=False)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name in _NAMES:
+        for name in _MEMBERS:
             info = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
             info.create_system = 3
             info.external_attr = 0o644 << 16
@@ -184,7 +196,7 @@ def _read_members(data: bytes) -> dict[str, NDArray[Any]]:
     members = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = sorted(info.filename for info in archive.infolist())
-        if names != sorted(f"{name}.npy" for name in _NAMES):
+        if names != sorted(f"{name}.npy" for name in _MEMBERS):
             raise ValueError(f"it holds {', '.join(names) or 'nothing'}")
         for info in archive.infolist():
             if info.compress_type != zipfile.ZIP_STORED:  # so that a small file cannot unpack to a huge one
@@ -197,23 +209,13 @@ def _read_members(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def _from_members(members: dict[str, NDArray[Any]]) -> Certificate:
-    for name, kind, shape in (
-        ("schema", "i", ()),
-        ("problem", "U", ()),
-        ("digest", "U", ()),
-        ("scale_bits", "i", ()),
-        ("lower", "f", ()),
-        ("checksum", "U", ()),
-    ):
-        if members[name].dtype.kind != kind or members[name].shape != shape:
-            raise ValueError(f"{name} is {members[name].dtype} {members[name].shape}")
+    for name, (dtype, dimensions) in _MEMBERS.items():
+        found = members[name]
+        fits = found.dtype.kind == "U" if dtype == _TEXT else found.dtype == dtype
+        if not fits or found.ndim != dimensions:
+            raise ValueError(f"{name} is {found.dtype} {found.shape}")
     if int(members["schema"]) != SCHEMA:
         raise ValueError(f"schema {int(members['schema'])} is not known, only {SCHEMA}")
-    for name, dtype in (*ARRAYS.items(), ("lower_int", np.dtype("<i8"))):
-        if members[name].dtype != dtype or members[name].ndim != 1:
-            raise ValueError(
-                f"{name} is {members[name].dtype} {members[name].shape}, not {dtype} of one dimension"
-            )
     if len(members["lower_int"]) > 1:
         raise ValueError("lower_int holds more than one number")
     items = Packing(**{name: members[name] for name in ARRAYS}, scale_bits=int(members["scale_bits"]))

@@ -115,7 +115,7 @@ def search(
     if seconds is not None and np.isnan(seconds):
         raise InputError("seconds must be a number")
     initial = np.empty(0, np.int32) if start is None else _labels("start", start, graph, problem)
-    return _kernel.search_clusters(  # type: ignore[no-any-return]
+    return _kernel.search_clusters(
         graph.n,
         graph.u,
         graph.v,
@@ -123,7 +123,7 @@ def search(
         np.ones(graph.m, np.uint8) if problem is Problem.MAXCUT else graph.negative.view(np.uint8),
         two_clusters=problem.two_clusters,
         complete=problem is Problem.CC_COMPLETE,
-        heuristic=getattr(_kernel.Heuristic, heuristic),
+        heuristic=_kernel.Heuristic[heuristic],
         start=initial,
         seconds=np.inf if seconds is None else seconds,
         steps=_step_limit(graph, problem, heuristic, steps, seconds),

@@ -13,6 +13,7 @@
 #include "monitor.hpp"
 #include "path_search.hpp"
 #include "pool.hpp"
+#include "pricing.hpp"
 #include "random.hpp"
 #include "triangles.hpp"
 #include "two_sides.hpp"
@@ -70,11 +71,6 @@ class LoopCutter {
     std::vector<int32_t> nodes_, edges_, cycle_;
 };
 
-struct PricingRound {
-    int64_t added = 0;
-    bool complete = true; // no candidate was asleep or left out
-};
-
 class CyclePricer {
   public:
     CyclePricer(const Graph &graph, CycleRule rule, int32_t max_cycle, CounterRng rng)
@@ -83,29 +79,60 @@ class CyclePricer {
         for (int32_t e = 0; e < graph.edges(); e++)
             if (graph.negative[e]) candidates_.push_back(e);
         if (rule == CycleRule::odd_negative) two_sides_ = std::make_unique<TwoSides>(graph);
+        choose_hops();
     }
 
-    /// Adds cycles that the prices leave uncovered, at most `per_edge` through each candidate, raising the prices on
-    /// each at once so that the next search takes another way. An edge counts its price and `hop` units more.
-    PricingRound round(Pool &pool, Ascent &ascent, int32_t hop, int per_edge, Monitor &monitor) {
-        hop_ = hop;
+    /// Adds cycles that the prices leave uncovered, a few through each candidate, raising the prices on each at once so
+    /// that the next search takes another way.
+    PricingRound round(int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
+        const int per_edge = round_ == 0 ? 3 : 2;
+        next_hop();
         round_++;
         search_.set_lengths([&](int32_t e) { return length(ascent.price(e)); });
-        if (two_sides_) candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop; }, rng_);
+        if (two_sides_) candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop_; }, rng_);
         rng_.shuffle(std::span(candidates_));
-        PricingRound result;
+        PricingRound result{0, hops_.empty()};
         for (const int32_t edge : candidates_) {
             if (asleep_until_[edge] > round_) {
                 result.complete = false;
                 continue;
             }
-            if (monitor.expired()) {
+            if (monitor.expired() || pool.size() >= limit) {
                 result.complete = false;
                 break;
             }
             result.added += price_edge(edge, per_edge, pool, ascent);
         }
+        if (result.added == 0) wake_all();
         return result;
+    }
+
+  private:
+    static constexpr int32_t units = 256;  // length of an edge with price 1
+    static constexpr int32_t tolerance = 3; // a cycle counts as uncovered when it lacks more than this many units
+    static constexpr int32_t longest_nap = 16;
+
+    /// Where cycles are long, as in random graphs, the first rounds count hops dearly: short cycles first.
+    void choose_hops() {
+        constexpr int samples = 64;
+        constexpr double long_way = 5;
+        search_.set_lengths([](int32_t) { return 1; });
+        int64_t hops = 0, found = 0;
+        for (int k = 0; k < samples && !candidates_.empty(); k++) {
+            const int32_t edge = candidates_[rng_.below(static_cast<int32_t>(candidates_.size()))];
+            const EdgePath path = search_.close_cycle(edge, units, 0);
+            hops += static_cast<int64_t>(path.size());
+            found += !path.empty();
+        }
+        if (static_cast<double>(hops) > long_way * static_cast<double>(found)) hops_ = {2, 3, 4, 6, 10, 16, 24, 40, 56};
+    }
+
+    /// Takes the next cost of a hop from the schedule; 1 when it has run out.
+    void next_hop() {
+        const int32_t hop = hops_.empty() ? 1 : hops_.back();
+        if (!hops_.empty()) hops_.pop_back();
+        if (hop != hop_) wake_all();
+        hop_ = hop;
     }
 
     void wake_all() {
@@ -113,13 +140,8 @@ class CyclePricer {
         std::fill(nap_.begin(), nap_.end(), 1);
     }
 
-    int64_t scanned() const { return search_.scanned(); }
-    int64_t candidates() const { return static_cast<int64_t>(candidates_.size()); }
-
-  private:
-    static constexpr int32_t units = 256;  // length of an edge with price 1
-    static constexpr int32_t tolerance = 3; // a cycle counts as uncovered when it lacks more than this many units
-    static constexpr int32_t longest_nap = 16;
+    /// A longer path than the shortest will do; most when every hop counts.
+    int32_t slack() const { return hop_ == 1 ? 6 : std::max(2, hop_ * 3 / 4); }
 
     int32_t length(double price) const { return hop_ + static_cast<int32_t>(units * std::min(1.0, price)); }
 
@@ -127,7 +149,7 @@ class CyclePricer {
         for (int found = 0; found < per_edge; found++) {
             const int32_t radius = units - tolerance - search_.length(edge) + 1;
             if (radius <= 2) return found;
-            const EdgePath path = search_.close_cycle(edge, radius, std::max(2, hop_ == 1 ? 6 : hop_ * 3 / 4));
+            const EdgePath path = search_.close_cycle(edge, radius, slack());
             if (path.empty()) {
                 asleep_until_[edge] = round_ + nap_[edge];
                 nap_[edge] = std::min(2 * nap_[edge], longest_nap);
@@ -153,6 +175,7 @@ class CyclePricer {
     std::unique_ptr<TwoSides> two_sides_;
     std::vector<int32_t> candidates_;
     std::vector<int32_t> asleep_until_, nap_; // by edge: the round it sleeps to, and how long its next nap is
+    std::vector<int32_t> hops_; // schedule, last first
     int32_t round_ = 0, hop_ = 1;
 };
 

@@ -268,9 +268,11 @@ def _exact_sums(
     """
     digits = []
     carry = np.zeros(size, np.int64)
+    largest = int(values.max(initial=0))
     for shift in (0, 21, 42):
-        digit = ((values >> shift) & (2**21 - 1)).astype(np.float64)
-        carry = carry + np.bincount(index, digit, size).astype(np.int64)
+        if largest >> shift:
+            digit = ((values >> shift) & (2**21 - 1)).astype(np.float64)
+            carry = carry + np.bincount(index, digit, size).astype(np.int64)
         digits.append(carry & (2**21 - 1))
         carry = carry >> 21
     return digits[0] + (digits[1] << 21), digits[2] + (carry << 21)

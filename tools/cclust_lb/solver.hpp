@@ -14,10 +14,12 @@
 #include "ascent.hpp"
 #include "cliques.hpp"
 #include "cycles.hpp"
+#include "garg_koenemann.hpp"
 #include "graph.hpp"
 #include "monitor.hpp"
 #include "pairs.hpp"
 #include "pool.hpp"
+#include "pricing.hpp"
 #include "random.hpp"
 #include "rounding.hpp"
 #include "stars.hpp"
@@ -64,11 +66,12 @@ class Solver {
 
     void run() {
         timed("enumerate", [&] { enumerate(); });
-        timed("solve", [&] { anneal(); });
+        if (pricing() || !options_.garg_koenemann) timed("solve", [&] { anneal(); });
         if (options_.cycles) timed("cycles", [&] { price_cycles(); });
         if (stars_) timed("stars", [&] { price_stars(); });
-        timed("solve", [&] { settle(); });
-        if (best_.value < 0 || monitor_.expired()) certify();
+        if (options_.garg_koenemann) timed("solve", [&] { run_garg_koenemann(); });
+        else timed("solve", [&] { settle(); });
+        if (best_.value < 0 || (monitor_.expired() && !options_.garg_koenemann)) certify();
     }
 
     const BestPacking &best() const { return best_; }
@@ -84,9 +87,6 @@ class Solver {
     static constexpr int sweeps_between_certificates = 10;
     // Items listed one after the other share elements, and an update that needs the last one's result has to wait.
     static constexpr int64_t sweep_block = 1024;
-    // Pricing ends when so many rounds in a row gain less than this, relatively.
-    static constexpr int most_stalled_rounds = 3;
-    static constexpr double least_progress = 1e-6;
     static constexpr int clique_passes = 2;
     static constexpr int exact_sweeps = 2; // before a certificate
 
@@ -137,7 +137,7 @@ class Solver {
 
     double lower() const { return std::ldexp(static_cast<double>(std::max<int64_t>(best_.value, 0)), -options_.scale_bits); }
 
-    bool gap_closed() const { return cover_.cost - lower() < options_.tol * lower(); }
+    bool gap_closed() const { return best_.value >= 0 && cover_.cost - lower() < options_.tol * lower(); }
 
     void sweep(int times, Ascent::Step step = Ascent::Step::relaxed) {
         constexpr int64_t chunk = 1 << 16;
@@ -156,26 +156,24 @@ class Solver {
         certify();
     }
 
-    /// Cools down to the final mu; when longer obstructions are to come, quickly.
+    bool pricing() const { return options_.cycles || stars_ != nullptr; }
+
+    /// Cools down to the final mu, or to where pricing starts.
     void anneal() {
-        const bool pricing = options_.cycles || stars_;
+        const int hot = options_.cycles ? cycle_plan.hot : stars_ ? star_plan.hot : 0;
         const int steps = std::max(1, ascent_->cooling_steps_left());
-        const double sweeps = pricing ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
+        const double sweeps = pricing() ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
         const int each = std::max(1, static_cast<int>(std::lround(sweeps / steps)));
-        for (int step = 0; step < steps && !monitor_.expired(); step++) {
+        while (ascent_->cooling_steps_left() > hot && !monitor_.expired()) {
             sweep(each);
             ascent_->cool();
         }
-        if (pricing) {
-            sweep_and_certify(sweeps_between_certificates);
-        } else {
-            sweeps_left_ = std::max(0, options_.sweeps - each * steps);
-        }
+        if (pricing()) sweep_and_certify(sweeps_between_certificates);
+        sweeps_left_ = pricing() ? options_.sweeps : std::max(0, options_.sweeps - each * steps);
     }
 
     /// Sweeps at the final mu until the gap to the pool's own optimum is small or the sweeps are used up.
     void settle() {
-        if (options_.cycles || stars_) sweeps_left_ = options_.sweeps;
         while (sweeps_left_ > 0 && !done() && !gap_closed()) {
             const int now = std::min(sweeps_left_, sweeps_between_certificates);
             sweep_and_certify(now);
@@ -183,51 +181,61 @@ class Solver {
         }
     }
 
+    /// How pricing and sweeping alternate.
+    struct PricingPlan {
+        int hot;                // cooling steps above the final mu at which pricing starts; each round takes one
+        int sweeps;             // a round
+        int pruning;            // rounds from one pruning to the next
+        double slack;           // how well covered an unused item has to be to be pruned
+        double least_progress;  // several rounds in a row that gain less than this, relatively, are the last
+    };
+    static constexpr PricingPlan cycle_plan{7, 15, 4, 1.15, 1e-6};
+    static constexpr PricingPlan star_plan{12, 10, 3, 1.1, 1e-5};
+
     void price_cycles() {
         CyclePricer pricer(graph_, options_.rule, options_.max_cycle, rng_);
-        constexpr int sweeps_a_round = 15, rounds_between_prunings = 4;
-        int stalled = 0; // rounds in a row without progress
-        for (int round = 1; !done(); round++) {
-            const double before = lower();
-            const double t0 = monitor_.elapsed();
-            const PricingRound priced = pricer.round(pool_, *ascent_, 1, round == 1 ? 3 : 2, monitor_);
-            const double t1 = monitor_.elapsed();
-            grown(priced.added);
-            sweep_and_certify(sweeps_a_round);
-            const double t2 = monitor_.elapsed();
-            if (getenv("LBTRACE"))
-                printf("round %d cand %ld added %ld scanned %.1fM search %.3f sweep %.3f cert %.3f pool %ld lower %.2f ub %.2f t=%.2f\n", round,
-                       pricer.candidates(), priced.added, pricer.scanned() / 1e6, t1 - t0, t2 - t1, monitor_.elapsed() - t2, pool_.size(), lower(), cover_.cost,
-                       monitor_.elapsed());
-            if (round % rounds_between_prunings == 0) prune(1.15);
-            stalled = lower() > before * (1 + least_progress) ? 0 : stalled + 1;
-            if (stalled == most_stalled_rounds || (priced.added == 0 && priced.complete)) return;
-            if (priced.added == 0) pricer.wake_all();
-        }
+        price(cycle_plan, [&] { return pricer.round(options_.max_pool, pool_, *ascent_, monitor_); });
     }
 
     void price_stars() {
-        constexpr int sweeps_a_round = 10, rounds_between_prunings = 3;
+        price(star_plan, [&] { return stars_->round(options_.max_pool, pool_, *ascent_, monitor_); });
+    }
+
+    /// Rounds of pricing. At the high mu of the first ones the ascent converges fast and prices are spread widely, so
+    /// that most of what is needed is found early.
+    template <class Round> void price(const PricingPlan &plan, Round price_round) {
+        constexpr int most_stalled = 3;
         int stalled = 0;
         for (int round = 1; !done(); round++) {
             const double before = lower();
-            const double t0 = monitor_.elapsed();
-            const int64_t added = stars_->round(options_.max_pool, pool_, *ascent_, monitor_);
-            const double t1 = monitor_.elapsed();
-            grown(added);
-            sweep_and_certify(sweeps_a_round);
+            const PricingRound priced = price_round();
+            if (priced.added > 0) cover_.cost = std::numeric_limits<double>::infinity();
+            sweep_and_certify(plan.sweeps);
             if (getenv("LBTRACE"))
-                printf("round %d added %ld search %.3f sweep %.3f pool %ld entries %ld pairs %ld lower %.2f ub %.2f t=%.2f user %.2f\n", round,
-                       added, t1 - t0, monitor_.elapsed() - t1, pool_.size(), pool_.entries(), pairs().size(), lower(), cover_.cost, monitor_.elapsed(), (double)clock() / CLOCKS_PER_SEC);
-            if (round % rounds_between_prunings == 0) prune(1.1);
-            stalled = lower() > before * (1 + 1e-5) ? 0 : stalled + 1;
-            if (stalled == most_stalled_rounds || added == 0) return;
+                printf("round %d added %ld pool %ld entries %ld lower %.2f ub %.2f t=%.2f user %.2f\n", round,
+                       priced.added, pool_.size(), pool_.entries(), lower(), cover_.cost, monitor_.elapsed(), (double)clock() / CLOCKS_PER_SEC);
+            if (round % plan.pruning == 0) prune(plan.slack);
+            if (ascent_->cooling_steps_left() > 0) {
+                ascent_->cool();
+                continue;
+            }
+            stalled = lower() > before * (1 + plan.least_progress) ? 0 : stalled + 1;
+            if (stalled == most_stalled || (priced.added == 0 && priced.complete)) return;
         }
     }
 
-    void grown(int64_t items) {
-        if (items > 0) cover_.cost = std::numeric_limits<double>::infinity();
-        largest_pool_ = std::max(largest_pool_, pool_.size());
+    /// Packs the pool as it is anew, with finer and finer epsilon.
+    void run_garg_koenemann() {
+        if (done()) return;
+        best_ = {};
+        cover_ = {};
+        const double least = GargKoenemann::least_epsilon(ascent_->weights().size());
+        for (double epsilon = 0.3; epsilon >= least && !gap_closed(); epsilon /= 2) {
+            GargKoenemann engine(pool_, ascent_->weights(), epsilon);
+            while (!engine.finished() && !monitor_.expired()) engine.phase([&] { return monitor_.expired(); });
+            certify([&](int64_t item) { return engine.y(item); }, [&](int32_t e) { return engine.cover(e); });
+            if (done()) return;
+        }
     }
 
     /// Drops the items that carry nothing and are covered `slack` times over.
@@ -239,14 +247,17 @@ class Solver {
         pool_.retain([&](int64_t item) { return keep[item] != 0; });
     }
 
-    /// Rounds the current state to an exact packing and a cover, keeps the best of each and reports.
     void certify() {
+        certify([&](int64_t item) { return ascent_->idle(item) ? 0.0 : ascent_->y(item); },
+                [&](int32_t e) { return ascent_->price(e); });
+    }
+
+    /// Rounds to an exact packing and a cover, keeps the best of each and reports.
+    template <class Value, class Price> void certify(Value y, Price price) {
         const double start = monitor_.elapsed();
         largest_pool_ = std::max(largest_pool_, pool_.size());
-        const IntegerPacking packing =
-            round_packing(pool_, ascent_->weights(), options_.scale_bits, [&](int64_t item) { return ascent_->idle(item) ? 0.0 : ascent_->y(item); });
-        keep_best(packing);
-        Cover cover = repair_cover(pool_, ascent_->weights(), [&](int32_t e) { return ascent_->price(e); });
+        keep_best(round_packing(pool_, ascent_->weights(), options_.scale_bits, y));
+        Cover cover = repair_cover(pool_, ascent_->weights(), price);
         if (cover_.x.empty() || cover.cost < cover_.cost) cover_ = std::move(cover);
         trace_.push_back({monitor_.elapsed(), lower(), cover_.cost});
         if (report_) report_(trace_.back(), pool_.size());

@@ -14,6 +14,7 @@
 #include "monitor.hpp"
 #include "pairs.hpp"
 #include "pool.hpp"
+#include "pricing.hpp"
 #include "random.hpp"
 
 namespace icml::cclust {
@@ -43,8 +44,8 @@ class StarPricer {
         }
     }
 
-    /// Adds stars that the prices leave uncovered, raising the prices on each at once; returns how many.
-    int64_t round(int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
+    /// Adds stars that the prices leave uncovered, raising the prices on each at once.
+    PricingRound round(int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
         const int64_t before = pool.size();
         const auto price_of_leaf = [&](const Leaf &leaf, std::span<const Leaf> others) {
             double sum = leaf.price;
@@ -64,7 +65,7 @@ class StarPricer {
                 ascent.update(pool, pool.size() - 1);
             });
         }
-        return pool.size() - before;
+        return {pool.size() - before, true};
     }
 
   private:

@@ -197,10 +197,16 @@ void bind_structure(nb::module_ &m) {
         .def(nb::init<int, int, std::int64_t, double, double, double>(), "dimension"_a, "k"_a, "z"_a, "eps"_a, "smallest"_a,
              "largest"_a)
         .def("insert",
-             [](RadiusLadder &ladder, const Rows &points) {
-                 for (std::size_t i = 0; i < points.shape(0); ++i) ladder.insert(points.data() + i * points.shape(1));
+             [](RadiusLadder &ladder, std::int32_t first, const Rows &points) {
+                 for (std::size_t i = 0; i < points.shape(0); ++i)
+                     ladder.insert(first + static_cast<std::int32_t>(i), points.data() + i * points.shape(1));
              },
-             "points"_a, nb::call_guard<nb::gil_scoped_release>())
+             "first"_a, "points"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("erase",
+             [](RadiusLadder &ladder, std::int32_t first, std::int32_t count) {
+                 for (std::int32_t slot = first; slot < first + count; ++slot) ladder.erase(slot);
+             },
+             "first"_a, "count"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("guesses", &RadiusLadder::guesses)
         .def_prop_ro("distances", &RadiusLadder::distances);
 }

@@ -51,6 +51,10 @@ class Blocks {
     void set(int i, const double *point) {
         for (int j = 0; j < width_; ++j) words_[offset(i, j)] = point[j];
     }
+    void pop() {
+        assert(size_ > 0);
+        if (--size_ % lanes == 0) words_.resize(words_.size() - static_cast<std::size_t>(lanes) * width_);
+    }
     void get(int i, double *point) const {
         for (int j = 0; j < width_; ++j) point[j] = words_[offset(i, j)];
     }

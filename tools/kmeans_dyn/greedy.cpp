@@ -87,7 +87,10 @@ class Search {
     bool works(float radius) {
         poll_();
         Cover cover = greedy_.cover(radius);
-        if (cover.uncovered > problem_.strict) best.disproved = std::max(best.disproved, radius);
+        if (cover.uncovered > problem_.strict) {
+            best.disproved = std::max(best.disproved, radius);
+            disproved_zero_ = disproved_zero_ || radius == 0;
+        }
         if (cover.uncovered > problem_.budget) {
             best.failed = std::max(best.failed, radius);
             return false;
@@ -97,12 +100,15 @@ class Search {
         return true;
     }
 
+    bool disproved_zero() const { return disproved_zero_; }
+
     Disks best;
 
   private:
     const StaticProblem &problem_;
     Greedy greedy_;
     const Poll &poll_;
+    bool disproved_zero_ = false;
 };
 
 } // namespace
@@ -192,6 +198,8 @@ Disks smallest_disks(const StaticProblem &problem, float guess, const Poll &poll
     }
     if (low <= least / 2) {
         if (search.works(0)) return search.best;
+        if (search.disproved_zero()) // then the optimum is some distance between two points
+            search.best.disproved = std::max(search.best.disproved, std::nextafter(least, 0.0F));
         if (search.best.centers.empty() || search.best.radius > high) search.works(high);
     } else if (high == greatest) {
         search.works(high);

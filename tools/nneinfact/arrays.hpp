@@ -44,7 +44,7 @@ template <class T> class Result {
 // 64-byte aligned working memory of one thread.
 template <class T> class Scratch {
   public:
-    explicit Scratch(std::size_t n) : data_(new(std::align_val_t(64)) T[n]()) {}
+    explicit Scratch(std::size_t n) : data_(new (std::align_val_t(64)) T[n]()) {}
     T *get() const { return data_.get(); }
 
   private:
@@ -53,6 +53,12 @@ template <class T> class Scratch {
     };
     std::unique_ptr<T[], Free> data_;
 };
+
+// Threads that pay for so many multiply-adds: waking one costs more than a small task.
+inline int threads_for(double work, int threads) {
+    constexpr double worth = 5e5;
+    return work >= worth * threads ? threads : work < 2 * worth ? 1 : int(work / worth);
+}
 
 inline void require(bool condition, const char *what) {
     if (!condition) throw std::invalid_argument(what);

@@ -1,7 +1,7 @@
 // What one cell adds to numerator, denominator and loss, a vector of cells at a time.
 //
-// y^α ŷ^(β-1) and ŷ^(α+β-1) both come from one logarithm of the model's value; those of the data are taken only where
-// some cell of the vector is not zero.
+// y^α ŷ^(β-1) and ŷ^(α+β-1) both come from one logarithm of the model's value; those of the data are taken
+// only where some cell of the vector is not zero.
 namespace icml::einfact::ICML_ISA {
 
 template <class T> struct Cell {

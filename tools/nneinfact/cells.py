@@ -93,14 +93,18 @@ class CellBits:
     def put(self, start: int, flags: NDArray[np.bool_]) -> None:
         """Sets the bits of a run of cells where `flags` is true."""
         lead = start % 8
-        packed = np.packbits(np.concatenate((np.zeros(lead, bool), flags)) if lead else flags, bitorder="little")
+        packed = np.packbits(
+            np.concatenate((np.zeros(lead, bool), flags)) if lead else flags, bitorder="little"
+        )
         at = start // 8
         self.bytes[at : at + len(packed)] |= packed
 
     def clear(self, start: int, flags: NDArray[np.bool_]) -> None:
         """Clears the bits of a run of cells where `flags` is true."""
         lead = start % 8
-        packed = np.packbits(np.concatenate((np.zeros(lead, bool), flags)) if lead else flags, bitorder="little")
+        packed = np.packbits(
+            np.concatenate((np.zeros(lead, bool), flags)) if lead else flags, bitorder="little"
+        )
         at = start // 8
         self.bytes[at : at + len(packed)] &= ~packed
 
@@ -112,4 +116,5 @@ class CellBits:
 
     def count(self) -> int:
         """Number of set bits."""
-        return sum(int(np.count_nonzero(self.get(low, min(low + (1 << 23), self.cells)))) for low in range(0, self.cells, 1 << 23))
+        starts = range(0, self.cells, 1 << 23)
+        return sum(int(np.count_nonzero(self.get(low, min(low + (1 << 23), self.cells)))) for low in starts)

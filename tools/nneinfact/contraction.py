@@ -72,10 +72,14 @@ class Contraction:
 
     def _finish(self, array: Array, letters: str) -> Array:
         held = "".join(c for c in self.output if c in letters)
-        array = _einsum(held, (array, letters)) if set(held) != set(letters) else _transposed(array, letters, held)
+        array = (
+            _einsum(held, (array, letters))
+            if set(held) != set(letters)
+            else _transposed(array, letters, held)
+        )
         shape = tuple(self._sizes[c] if c in held else 1 for c in self.output)
         full = tuple(self._sizes[c] for c in self.output)
-        return np.ascontiguousarray(np.broadcast_to(array.reshape(shape), full))
+        return np.asarray(np.broadcast_to(array.reshape(shape), full), order="C")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -131,7 +135,9 @@ def _greedy(alive: Mapping[int, str], output: str, sizes: Mapping[str, int]) -> 
         i, j = pair
         rest = [s for k, s in alive.items() if k not in pair]
         a, b = alive[i], alive[j]
-        return _volume(set(a) | set(b), sizes) + _volume(_kept(a, b, [*rest, output]), sizes) - _volume(a, sizes)
+        return (
+            _volume(set(a) | set(b), sizes) + _volume(_kept(a, b, [*rest, output]), sizes) - _volume(a, sizes)
+        )
 
     return min(combinations(alive, 2), key=price)
 
@@ -158,7 +164,12 @@ def _best_tree(inputs: Sequence[str], output: str, sizes: Mapping[str, int]) -> 
         while half:
             other = s & ~half
             if half > other:
-                cost = best[half][0] + best[other][0] + volume(letters[half] | letters[other]) + volume(letters[s])
+                cost = (
+                    best[half][0]
+                    + best[other][0]
+                    + volume(letters[half] | letters[other])
+                    + volume(letters[s])
+                )
                 if cost < best[s][0]:
                     best[s] = (cost, half)
             half = (half - 1) & s

@@ -54,20 +54,32 @@ class Checkpoint:
         restart: number of the restart under way.
         state: its state; None before it has begun.
         kept: the best of the finished restarts.
+        fingerprint: of the data and options that the fit is of.
     """
 
     restart: int = 0
     state: State | None = None
     kept: State | None = None
+    fingerprint: str = ""
+
+    def claim(self, fingerprint: str) -> None:
+        """Takes the checkpoint for a fit.
+
+        Raises:
+            InputError: it is of another one.
+        """
+        if self.fingerprint not in ("", fingerprint):
+            raise InputError("the checkpoint is of other data, another model or other options")
+        self.fingerprint = fingerprint
 
     def finished(self, state: State) -> Checkpoint:
         """The checkpoint after a restart has ended: the better of it and the one kept."""
         better = self.kept is None or quality(state) < quality(self.kept)
-        return Checkpoint(self.restart + 1, None, state if better else self.kept)
+        return Checkpoint(self.restart + 1, None, state if better else self.kept, self.fingerprint)
 
     def arrays(self) -> dict[str, Any]:
         """As named arrays, for a file."""
-        out: dict[str, Any] = {"restart": np.int64(self.restart)}
+        out: dict[str, Any] = {"restart": np.int64(self.restart), "fingerprint": np.str_(self.fingerprint)}
         for name, state in (("state", self.state), ("kept", self.kept)):
             if state is not None:
                 out.update({f"{name}.{key}": value for key, value in _state_arrays(state).items()})
@@ -87,7 +99,7 @@ class Checkpoint:
                 else None
                 for name in ("state", "kept")
             ]
-            return cls(int(arrays["restart"]), *states)
+            return cls(int(arrays["restart"]), states[0], states[1], str(arrays["fingerprint"]))
         except KeyError as error:
             raise InputError(f"the checkpoint lacks {error.args[0]!r}") from None
 
@@ -125,5 +137,7 @@ def _state_from(arrays: Mapping[str, Any]) -> State:
         best_sweep=best_sweep,
         rejected=rejected,
         reason=str(arrays["reason"]),
-        averages={k.removeprefix("average_"): np.array(v) for k, v in arrays.items() if k.startswith("average_")},
+        averages={
+            k.removeprefix("average_"): np.array(v) for k, v in arrays.items() if k.startswith("average_")
+        },
     )

@@ -8,12 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icml.tools.nneinfact.cells import boxes
-from icml.tools.nneinfact.data import SCAN_CELLS, DenseData, SparseData
+from icml.tools.nneinfact.data import SCAN_CELLS
+from icml.tools.nneinfact.dense_data import DenseData
+from icml.tools.nneinfact.sparse_data import SparseData
 
 
 def empty_slices(data: DenseData | SparseData) -> list[NDArray[np.int64]]:
     """For each axis, the indices whose cells are all masked, missing, held out or of weight 0."""
-    if data.weights is None and (data.observed is None if isinstance(data, DenseData) else not len(data.excluded)):
+    if data.weights is None and (
+        data.observed is None if isinstance(data, DenseData) else not len(data.excluded)
+    ):
         return [np.empty(0, np.int64) for _ in data.shape]
     counts = [np.zeros(n, np.int64) for n in data.shape]
     if isinstance(data, SparseData) and data.weights is None:
@@ -26,7 +30,9 @@ def empty_slices(data: DenseData | SparseData) -> list[NDArray[np.int64]]:
 def empty_note(data: DenseData | SparseData, letters: str) -> str | None:
     """A sentence that lists the empty slices, or None."""
     named = [
-        f"{letter}={index}" for letter, indices in zip(letters, empty_slices(data), strict=True) for index in indices
+        f"{letter}={index}"
+        for letter, indices in zip(letters, empty_slices(data), strict=True)
+        for index in indices
     ]
     if not named:
         return None
@@ -38,7 +44,8 @@ def _count_unlisted(data: SparseData, counts: list[NDArray[np.int64]]) -> None:
     cells = math.prod(data.shape)
     index = np.unravel_index(data.excluded, data.shape)
     for axis, count in enumerate(counts):
-        count += cells // data.shape[axis] - np.bincount(index[axis], minlength=data.shape[axis])
+        size = data.shape[axis]
+        np.subtract(cells // size, np.bincount(index[axis], minlength=size), out=count)
 
 
 def _count_seen(data: DenseData | SparseData, counts: list[NDArray[np.int64]]) -> None:

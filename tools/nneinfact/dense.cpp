@@ -1,7 +1,7 @@
 // The dense pass: a fixed grid of blocks over all batches, shared out to threads, summed in a fixed order.
 //
-// The grid depends on the sizes alone and every block's sums go to a place of their own, so the bytes of the result do
-// not depend on the number of threads.
+// The grid depends on the sizes alone and every block's sums go to a place of their own, so the bytes of the
+// result do not depend on the number of threads.
 #include "arrays.hpp"
 #include "dispatch.hpp"
 
@@ -28,7 +28,8 @@ struct Layout {
     std::optional<Offsets> column;
 
     void check(std::int64_t b, std::int64_t p, std::int64_t q) const {
-        require(std::int64_t(batch.size()) == b && std::int64_t(row.size()) == p, "offsets do not fit the shape");
+        require(std::int64_t(batch.size()) == b && std::int64_t(row.size()) == p,
+                "offsets do not fit the shape");
         require(!column || std::int64_t(column->size()) == q, "column offsets do not fit the shape");
     }
     const std::int64_t *columns() const { return column ? column->data() : nullptr; }
@@ -57,7 +58,8 @@ Source source_type(const AnyArray &array) {
 // The data of a pass; keeps the arrays alive.
 class DenseData {
   public:
-    DenseData(std::int64_t batches, std::int64_t rows, std::int64_t columns) : b_(batches), p_(rows), q_(columns) {
+    DenseData(std::int64_t batches, std::int64_t rows, std::int64_t columns)
+        : b_(batches), p_(rows), q_(columns) {
         require(b_ > 0 && p_ > 0 && q_ > 0, "empty data");
     }
 
@@ -70,8 +72,8 @@ class DenseData {
     }
 
     // Bit masks that share one layout; `origin` is the bit of the first cell.
-    void set_bits(std::optional<Bytes> observed, std::optional<Bytes> held, std::int64_t origin, Offsets batch,
-                  Offsets row, std::optional<Offsets> column) {
+    void set_bits(std::optional<Bytes> observed, std::optional<Bytes> held, std::int64_t origin,
+                  Offsets batch, Offsets row, std::optional<Offsets> column) {
         bits_layout_ = Layout{batch, row, column};
         bits_layout_->check(b_, p_, q_);
         observed_ = observed, held_ = held, origin_ = origin;
@@ -161,6 +163,7 @@ class Partial {
     double *part(std::int64_t i) const { return data_ ? data_.get() + i * size_ : nullptr; }
     void reduce(double *out, int threads) const {
         if (!data_) return;
+        threads = threads_for(double(size_) * parts_, threads);
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (std::int64_t i = 0; i < std::int64_t(size_); ++i) {
             double s = 0;
@@ -176,22 +179,25 @@ class Partial {
 };
 
 template <class T>
-using PassResult = std::tuple<std::optional<Out<double>>, std::optional<Out<double>>, std::optional<Out<double>>,
-                              std::optional<Out<double>>, double, double>;
+using PassResult = std::tuple<std::optional<Out<double>>, std::optional<Out<double>>,
+                              std::optional<Out<double>>, std::optional<Out<double>>, double, double>;
 
 template <class T> class Pass {
   public:
-    Pass(const DenseData &data, const T *left, const T *right, std::int64_t rank, RuleParameters<T> rule, Wants want)
+    Pass(const DenseData &data, const T *left, const T *right, std::int64_t rank, RuleParameters<T> rule,
+         Wants want)
         : data_(data), left_(left), right_(right), rank_(rank), rule_(rule), want_(want), b_(data.batches()),
           p_(data.rows()), q_(data.columns()), tile_(tile_columns(q_, rank, sizeof(T), want.right)),
-          grid_(b_, p_, q_, rank, tile_, want),
-          left_num_(want.left, grid_.columns, b_ * p_ * rank), left_den_(want.left && want.den, grid_.columns, b_ * p_ * rank),
-          right_num_(want.right, grid_.rows, b_ * rank * q_), right_den_(want.right && want.den, grid_.rows, b_ * rank * q_) {}
+          grid_(b_, p_, q_, rank, tile_, want), left_num_(want.left, grid_.columns, b_ * p_ * rank),
+          left_den_(want.left && want.den, grid_.columns, b_ * p_ * rank),
+          right_num_(want.right, grid_.rows, b_ * rank * q_),
+          right_den_(want.right && want.den, grid_.rows, b_ * rank * q_) {}
 
     void run(int threads) {
         const std::int64_t tasks = b_ * grid_.rows * grid_.columns;
         loss_.assign(tasks, 0), held_.assign(tasks, 0);
         const auto run_block = routines<T>().dense;
+        threads = threads_for(double(b_) * p_ * q_ * (rank_ + 10), threads);
 #pragma omp parallel num_threads(threads)
         {
             const Scratch<T> scratch(scratch_size(rank_, tile_));
@@ -225,7 +231,8 @@ template <class T> class Pass {
         block.left = left_ + batch * p_ * rank_;
         block.right = right_ + batch * rank_ * q_;
         block.rank = rank_, block.columns = q_, block.tile = tile_;
-        block.row0 = cut(row_part, grid_.rows, p_, row_group), block.row1 = cut(row_part + 1, grid_.rows, p_, row_group);
+        block.row0 = cut(row_part, grid_.rows, p_, row_group),
+        block.row1 = cut(row_part + 1, grid_.rows, p_, row_group);
         block.column0 = cut(column_part, grid_.columns, q_, tile_);
         block.column1 = cut(column_part + 1, grid_.columns, q_, tile_);
         block.want_loss = want_.loss, block.want_den = want_.den;
@@ -268,20 +275,23 @@ template <class T> class Pass {
 
 // Sums of the numerator's (and denominator's) terms against the other side, and the loss, of the whole data.
 template <class T>
-PassResult<T> dense_pass(const DenseData &data, In<T, 3> left, In<T, 3> right, int rule, double alpha, double beta,
-                         double floor, double den_loss, bool want_left, bool want_right, bool want_den, bool want_loss,
-                         int threads) {
+PassResult<T> dense_pass(const DenseData &data, In<T, 3> left, In<T, 3> right, int rule, double alpha,
+                         double beta, double floor, double den_loss, bool want_left, bool want_right,
+                         bool want_den, bool want_loss, int threads) {
     const std::size_t b = data.batches(), p = data.rows(), q = data.columns(), rank = left.shape(2);
     require(left.shape(0) == b && left.shape(1) == p, "left does not fit the data");
-    require(right.shape(0) == b && right.shape(1) == rank && right.shape(2) == q, "right does not fit the data");
+    require(right.shape(0) == b && right.shape(1) == rank && right.shape(2) == q,
+            "right does not fit the data");
     require(rank > 0 && threads > 0, "rank and threads must be positive");
     const RuleParameters<T> parameters{Rule(rule), T(alpha), T(beta), T(floor), T(den_loss)};
-    require(data.has_values() || parameters.rule == Rule::weight || parameters.rule == Rule::model, "no data");
+    require(data.has_values() || parameters.rule == Rule::weight || parameters.rule == Rule::model,
+            "no data");
     const auto result = [&](bool wanted, std::initializer_list<std::size_t> shape) {
         return wanted ? std::optional<Result<double>>(shape) : std::nullopt;
     };
     auto left_num = result(want_left, {b, p, rank}), left_den = result(want_left && want_den, {b, p, rank});
-    auto right_num = result(want_right, {b, rank, q}), right_den = result(want_right && want_den, {b, rank, q});
+    auto right_num = result(want_right, {b, rank, q}),
+         right_den = result(want_right && want_den, {b, rank, q});
     double loss, held;
     {
         nb::gil_scoped_release release;
@@ -306,7 +316,7 @@ Out<double> multiply(In<double, 3> left, In<double, 3> right, int threads) {
         nb::gil_scoped_release release;
         constexpr std::int64_t rows = 64;
         const std::int64_t parts = (std::int64_t(m) + rows - 1) / rows, tasks = std::int64_t(b) * parts;
-        if (double(b) * m * n * k < 1e6) threads = 1;
+        threads = threads_for(double(b) * m * n * k, threads);
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (std::int64_t task = 0; task < tasks; ++task) {
             const std::int64_t batch = task / parts, row0 = task % parts * rows;
@@ -330,21 +340,24 @@ template <class T> std::tuple<Out<T>, Out<T>> powers(In<T, 1> in) {
 } // namespace
 
 void bind_dense(nb::module_ &m) {
-    nb::class_<DenseData>(m, "DenseData", "Where the cells, weights and masks of a batch x row x column problem lie.")
+    nb::class_<DenseData>(m, "DenseData",
+                          "Where the cells, weights and masks of a batch x row x column problem lie.")
         .def(nb::init<std::int64_t, std::int64_t, std::int64_t>())
         .def("set_values", &DenseData::set_values, nb::arg("values"), nb::arg("batch"), nb::arg("row"),
              nb::arg("column").none())
         .def("set_weights", &DenseData::set_weights, nb::arg("weights"), nb::arg("batch"), nb::arg("row"),
              nb::arg("column").none())
-        .def("set_bits", &DenseData::set_bits, nb::arg("observed").none(), nb::arg("held").none(), nb::arg("origin"),
-             nb::arg("batch"), nb::arg("row"), nb::arg("column").none())
+        .def("set_bits", &DenseData::set_bits, nb::arg("observed").none(), nb::arg("held").none(),
+             nb::arg("origin"), nb::arg("batch"), nb::arg("row"), nb::arg("column").none())
         .def("set_sparse", &DenseData::set_sparse, nb::arg("start"), nb::arg("column"), nb::arg("value"));
-    m.def("dense_pass", &dense_pass<float>, nb::arg("data"), nb::arg("left").noconvert(), nb::arg("right").noconvert(),
-          nb::arg("rule"), nb::arg("alpha"), nb::arg("beta"), nb::arg("floor"), nb::arg("den_loss"), nb::arg("want_left"),
-          nb::arg("want_right"), nb::arg("want_den"), nb::arg("want_loss"), nb::arg("threads"));
-    m.def("dense_pass", &dense_pass<double>, nb::arg("data"), nb::arg("left").noconvert(), nb::arg("right").noconvert(),
-          nb::arg("rule"), nb::arg("alpha"), nb::arg("beta"), nb::arg("floor"), nb::arg("den_loss"), nb::arg("want_left"),
-          nb::arg("want_right"), nb::arg("want_den"), nb::arg("want_loss"), nb::arg("threads"));
+    m.def("dense_pass", &dense_pass<float>, nb::arg("data"), nb::arg("left").noconvert(),
+          nb::arg("right").noconvert(), nb::arg("rule"), nb::arg("alpha"), nb::arg("beta"), nb::arg("floor"),
+          nb::arg("den_loss"), nb::arg("want_left"), nb::arg("want_right"), nb::arg("want_den"),
+          nb::arg("want_loss"), nb::arg("threads"));
+    m.def("dense_pass", &dense_pass<double>, nb::arg("data"), nb::arg("left").noconvert(),
+          nb::arg("right").noconvert(), nb::arg("rule"), nb::arg("alpha"), nb::arg("beta"), nb::arg("floor"),
+          nb::arg("den_loss"), nb::arg("want_left"), nb::arg("want_right"), nb::arg("want_den"),
+          nb::arg("want_loss"), nb::arg("threads"));
     m.def("multiply", &multiply, nb::arg("left"), nb::arg("right"), nb::arg("threads"));
     m.def("powers", &powers<float>, nb::arg("values").noconvert());
     m.def("powers", &powers<double>, nb::arg("values").noconvert());

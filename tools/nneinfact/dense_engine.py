@@ -1,4 +1,4 @@
-"""The engine over dense tiles: values in memory, mapped from a file and read once per pass, or made from sparse rows."""
+"""The engine over dense tiles: values in memory, mapped from a file and read once a pass, or made from sparse rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.cells import CellBits, boxes
 from icml.tools.nneinfact.contraction import Array
-from icml.tools.nneinfact.data import DenseData, SparseData
-from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule, contiguous
+from icml.tools.nneinfact.dense_data import DenseData
+from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule, contiguous, wanted
 from icml.tools.nneinfact.plan import Plan
 from icml.tools.nneinfact.sides import FullSide
+from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.sparse_rows import SparseRows
 
 PIECE_WORK = 2e9
@@ -51,15 +52,25 @@ class DenseEngine(Engine):
         only: the slices of the first axis to work on; the plan is then for as many.
     """
 
-    def __init__(self, plan: Plan, kernel: Kernel, data: DenseData | SparseData, only: slice | None = None) -> None:
+    def __init__(
+        self, plan: Plan, kernel: Kernel, data: DenseData | SparseData, only: slice | None = None
+    ) -> None:
         left, right = FullSide(plan, 0), FullSide(plan, 1, cut_first=True)
         super().__init__(plan, kernel, data.stats, (left, right))
         self.data = data
-        self._cells: Pieces = TensorPieces(plan, data, kernel, only) if isinstance(data, DenseData) else RowPieces(plan, data, kernel)
+        self._cells: Pieces = (
+            TensorPieces(plan, data, kernel, only)
+            if isinstance(data, DenseData)
+            else RowPieces(plan, data, kernel)
+        )
         self.path = "dense" if isinstance(data, SparseData) or not data.mapped else "stream"
         self._matrix: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
         self._den: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
-        self._equal = data.all_equal_weight and not (isinstance(data, SparseData) and len(data.excluded)) and only is None
+        self._equal = (
+            data.all_equal_weight
+            and not (isinstance(data, SparseData) and len(data.excluded))
+            and only is None
+        )
         order = kernel.divergence.order
         if self._equal and order in (1.0, 2.0):
             self._den_mode = "ones" if order == 1 else "model"
@@ -70,7 +81,11 @@ class DenseEngine(Engine):
 
     def losses(self, factors: Sequence[Array], sides: tuple[int, ...] = ()) -> Losses:
         if self.kernel.rule is Rule.EUCLIDEAN:
-            return self._run(self.kernel, self.kernel.rule, factors, (), loss=True).losses
+            kept = self._euclidean_losses(factors, sides) if self._den_mode == "model" else None
+            if kept is not None:
+                return kept
+            losses = self._run(self.kernel, self.kernel.rule, factors, (), loss=True).losses
+            return self._with_square(factors, sides, losses) if self._den_mode == "model" else losses
         return self._sums(factors, sides, loss=True).losses
 
     def numerator(self, factor: int, factors: Sequence[Array]) -> Array:
@@ -78,9 +93,7 @@ class DenseEngine(Engine):
         if self.kernel.rule is Rule.EUCLIDEAN:
             sums = self._shared(Rule.DATA, self._num, side, factors)
         else:
-            kept = self._num[side].get(factors)
-            sums = self._sums(factors, (side,), loss=False).num[side] if kept is None else kept
-        assert sums is not None
+            sums = self._own(self._num, side, factors)
         return self.sides[side].pull(factor, sums, factors, self.kernel.threads)
 
     def denominator(self, factor: int, factors: Sequence[Array]) -> Array:
@@ -92,14 +105,9 @@ class DenseEngine(Engine):
         if self._den_mode == "weight pass":
             sums = self._shared(Rule.WEIGHT, self._weight, side, factors)
         elif self._den_mode == "model pass":
-            found = self._run(self.kernel, Rule.MODEL, factors, (side,)).num[side]
-            assert found is not None
-            sums = found
+            sums = wanted(self._run(self.kernel, Rule.MODEL, factors, (side,)).num[side])
         else:
-            kept = self._den[side].get(factors)
-            found = self._sums(factors, (side,), loss=False).den[side] if kept is None else kept
-            assert found is not None
-            sums = found
+            sums = self._own(self._den, side, factors)
         return self.sides[side].pull(factor, sums, factors, threads)
 
     def weighted_model(self, factors: Sequence[Array]) -> float:
@@ -113,18 +121,28 @@ class DenseEngine(Engine):
         exact = replace(self.kernel, dtype=np.dtype(np.float64))
         return self._run(exact, self.kernel.rule, factors, (), loss=True).losses
 
-    def _shared(self, rule: Rule, memos: tuple[Memo[Array], Memo[Array]], side: int, factors: Sequence[Array]) -> Array:
+    def _shared(
+        self, rule: Rule, memos: tuple[Memo[Array], Memo[Array]], side: int, factors: Sequence[Array]
+    ) -> Array:
         """Sums that depend on the other side's factors alone."""
         others = self._group(1 - side, factors)
         kept = memos[side].get(others)
         if kept is not None:
             return kept
-        sums = self._run(self.kernel, rule, factors, (side,)).num[side]
-        assert sums is not None
-        return memos[side].put(others, sums)
+        return memos[side].put(others, wanted(self._run(self.kernel, rule, factors, (side,)).num[side]))
+
+    def _own(self, memos: tuple[Memo[Array], Memo[Array]], side: int, factors: Sequence[Array]) -> Array:
+        """Sums that depend on all factors."""
+        kept = memos[side].get(factors)
+        if kept is None:
+            self._sums(factors, (side,), loss=False)
+            kept = memos[side].get(factors)
+        return wanted(kept)
 
     def _sums(self, factors: Sequence[Array], sides: tuple[int, ...], *, loss: bool) -> Sums:
-        sums = self._run(self.kernel, self.kernel.rule, factors, sides, den=self._den_mode == "tile", loss=loss)
+        sums = self._run(
+            self.kernel, self.kernel.rule, factors, sides, den=self._den_mode == "tile", loss=loss
+        )
         for side in sides:
             for memo, value in ((self._num[side], sums.num[side]), (self._den[side], sums.den[side])):
                 if value is not None:
@@ -140,7 +158,14 @@ class DenseEngine(Engine):
         return kept
 
     def _run(
-        self, kernel: Kernel, rule: Rule, factors: Sequence[Array], sides: tuple[int, ...], *, den: bool = False, loss: bool = False
+        self,
+        kernel: Kernel,
+        rule: Rule,
+        factors: Sequence[Array],
+        sides: tuple[int, ...],
+        *,
+        den: bool = False,
+        loss: bool = False,
     ) -> Sums:
         """One pass over all pieces."""
         self.passes += 1
@@ -207,7 +232,7 @@ class TensorPieces(Pieces):
     def __init__(self, plan: Plan, data: DenseData, kernel: Kernel, only: slice | None) -> None:
         sizes = plan.sizes
         letters = (plan.batch, plan.rows, plan.columns)
-        left = tuple(sizes[c] for c in plan.batch + plan.rows) + (plan.rank,)
+        left = (*(sizes[c] for c in plan.batch + plan.rows), plan.rank)
         right = (*(sizes[c] for c in plan.batch), plan.rank, *(sizes[c] for c in plan.columns))
         super().__init__(plan, (left, right))
         self._data, self._letters, self._only = data, letters, only
@@ -293,7 +318,8 @@ class RowPieces(Pieces):
         values = self._rows.values(dtype)
         strides = dict(zip(plan.model.output, np.cumprod([1, *data.shape[:0:-1]])[::-1], strict=True))
         batch, rows, columns = (
-            offsets([plan.sizes[c] for c in g], [int(strides[c]) for c in g]) for g in (plan.batch, plan.rows, plan.columns)
+            offsets([plan.sizes[c] for c in g], [int(strides[c]) for c in g])
+            for g in (plan.batch, plan.rows, plan.columns)
         )
         for i in range(b):
             for low in range(0, p, self._step):
@@ -304,7 +330,9 @@ class RowPieces(Pieces):
                 if self._observed is not None and self._held is not None:
                     view.set_bits(self._observed.bytes, self._held.bytes, 0, *at)
                 if data.weights is not None:
-                    view.set_weights(np.asarray(data.weights), *self._weight_offsets(plan, data.weights, i, low, high))
+                    view.set_weights(
+                        np.asarray(data.weights), *self._weight_offsets(plan, data.weights, i, low, high)
+                    )
                 one, some, every = slice(i, i + 1), slice(low, high), slice(None)
                 yield Piece(view, (one, some, every), (one, every, every), ())
 
@@ -314,7 +342,8 @@ class RowPieces(Pieces):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         step = {c: s // weights.itemsize for c, s in zip(plan.model.output, weights.strides, strict=True)}
         b, p, q = (
-            offsets([plan.sizes[c] for c in g], [step[c] for c in g]) for g in (plan.batch, plan.rows, plan.columns)
+            offsets([plan.sizes[c] for c in g], [step[c] for c in g])
+            for g in (plan.batch, plan.rows, plan.columns)
         )
         return b[batch : batch + 1], p[low:high], q
 

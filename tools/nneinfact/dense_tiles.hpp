@@ -1,7 +1,10 @@
-// The dense pass over one block: tiles of 8 rows that live in the first-level cache from the model's values to the sums.
+// The dense pass over one block: tiles of 8 rows that live in the first-level cache from the model's values
+// to the sums.
 namespace icml::einfact::ICML_ISA {
 
-constexpr int round_up(int n, int to) { return (n + to - 1) / to * to; }
+constexpr int round_up(int n, int to) {
+    return (n + to - 1) / to * to;
+}
 
 // Columns that the product kernel makes at once; tiles are padded to it.
 template <class T> constexpr int product_columns = ICML_PRODUCT_VECTORS * Lanes<T>::count;
@@ -19,12 +22,14 @@ ICML_INLINE void product_4(const T *left, std::int64_t left_stride, const T *rig
             for (int v = 0; v < Vectors; ++v) acc[k][v] += r[v] * left[k * left_stride + c];
     }
     for (int k = 0; k < 4; ++k)
-        for (int v = 0; v < Vectors; ++v) store(out + k * out_stride + v * n, max<T>(acc[k][v], fill<T>(floor)));
+        for (int v = 0; v < Vectors; ++v)
+            store(out + k * out_stride + v * n, max<T>(acc[k][v], fill<T>(floor)));
 }
 
 // sums[r][c] += sum_q a[r][q] right[c][q] for 4 rows and `Columns` values of c.
 template <class T, int Columns>
-ICML_INLINE void dots_4(const T *a, int tile, int n, const T *right, double *to, std::int64_t stride, int rows) {
+ICML_INLINE void dots_4(const T *a, int tile, int n, const T *right, double *to, std::int64_t stride,
+                        int rows) {
     constexpr int lanes = Lanes<T>::count, held = (4 * Columns + lanes - 1) / lanes * lanes;
     V<T> acc[held] = {};
     for (int i = 0; i < n; i += lanes) {
@@ -56,7 +61,8 @@ void dots(const T *a, int tile, int n, const T *right, std::int64_t rank, double
     }
 }
 
-// right sums of one tile: acc[c][q] += sum_r left[r][c] a[r][q] over 8 rows; n is a multiple of product_columns.
+// right sums of one tile: acc[c][q] += sum_r left[r][c] a[r][q] over 8 rows; n is a multiple of
+// product_columns.
 template <class T> void outer(const T *a, int tile, int n, const T *left, std::int64_t rank, T *acc) {
     constexpr int lanes = Lanes<T>::count, vectors = ICML_OUTER_VECTORS;
     for (int i = 0; i < n; i += lanes * vectors) {
@@ -85,16 +91,26 @@ ICML_INLINE void convert(const S *from, const std::int64_t *column, std::int64_t
 template <class T> void load_row(const Strided &s, std::int64_t p, std::int64_t q0, int n, T *to) {
     const std::int64_t at = s.origin + s.row[p];
     switch (s.type) {
-    case Source::f32: return convert((const float *)s.base + at, s.column, q0, n, to);
-    case Source::f64: return convert((const double *)s.base + at, s.column, q0, n, to);
-    case Source::u8: return convert((const std::uint8_t *)s.base + at, s.column, q0, n, to);
-    case Source::i8: return convert((const std::int8_t *)s.base + at, s.column, q0, n, to);
-    case Source::u16: return convert((const std::uint16_t *)s.base + at, s.column, q0, n, to);
-    case Source::i16: return convert((const std::int16_t *)s.base + at, s.column, q0, n, to);
-    case Source::u32: return convert((const std::uint32_t *)s.base + at, s.column, q0, n, to);
-    case Source::i32: return convert((const std::int32_t *)s.base + at, s.column, q0, n, to);
-    case Source::u64: return convert((const std::uint64_t *)s.base + at, s.column, q0, n, to);
-    case Source::i64: return convert((const std::int64_t *)s.base + at, s.column, q0, n, to);
+    case Source::f32:
+        return convert((const float *)s.base + at, s.column, q0, n, to);
+    case Source::f64:
+        return convert((const double *)s.base + at, s.column, q0, n, to);
+    case Source::u8:
+        return convert((const std::uint8_t *)s.base + at, s.column, q0, n, to);
+    case Source::i8:
+        return convert((const std::int8_t *)s.base + at, s.column, q0, n, to);
+    case Source::u16:
+        return convert((const std::uint16_t *)s.base + at, s.column, q0, n, to);
+    case Source::i16:
+        return convert((const std::int16_t *)s.base + at, s.column, q0, n, to);
+    case Source::u32:
+        return convert((const std::uint32_t *)s.base + at, s.column, q0, n, to);
+    case Source::i32:
+        return convert((const std::int32_t *)s.base + at, s.column, q0, n, to);
+    case Source::u64:
+        return convert((const std::uint64_t *)s.base + at, s.column, q0, n, to);
+    case Source::i64:
+        return convert((const std::int64_t *)s.base + at, s.column, q0, n, to);
     }
 }
 
@@ -104,8 +120,10 @@ template <class T> void load_sparse_row(const Rows &s, std::int64_t p, std::int6
     const std::int64_t end = high;
     while (low < high) {
         const std::int64_t middle = low + (high - low) / 2;
-        if (s.column[middle] < q0) low = middle + 1;
-        else high = middle;
+        if (s.column[middle] < q0)
+            low = middle + 1;
+        else
+            high = middle;
     }
     for (; low < end && s.column[low] < q0 + n; ++low) to[s.column[low] - q0] = ((const T *)s.value)[low];
 }
@@ -139,7 +157,8 @@ template <class T> struct RowJob {
     double loss, held;  // added to
 };
 
-template <class T, Rule R, bool Masked, bool Loss> void cells_row(RowJob<T> &job, const RuleParameters<T> &parameters) {
+template <class T, Rule R, bool Masked, bool Loss>
+void cells_row(RowJob<T> &job, const RuleParameters<T> &parameters) {
     const RuleParameters<T> p = parameters;
     constexpr int lanes = Lanes<T>::count;
     V<T> loss{}, held{};
@@ -147,8 +166,10 @@ template <class T, Rule R, bool Masked, bool Loss> void cells_row(RowJob<T> &job
         const V<T> x = load(job.x + i), y = load(job.y + i);
         Cell<T> c = cell<T, R, Loss>(y, x, p);
         V<T> d{};
-        if constexpr (Loss && R == Rule::euclidean) d = (y - x) * (y - x) * T(0.5);
-        else if constexpr (Loss) d = c.loss + x * c.den * p.den_loss;
+        if constexpr (Loss && R == Rule::euclidean)
+            d = (y - x) * (y - x) * T(0.5);
+        else if constexpr (Loss)
+            d = c.loss + x * c.den * p.den_loss;
         if constexpr (Masked) {
             const V<T> w = load(job.w + i);
             c.num *= w, c.den *= w;
@@ -174,19 +195,31 @@ template <class T, Rule R> RowFunction<T> row_function(bool masked, bool loss) {
 
 template <class T> RowFunction<T> row_function(Rule rule, bool masked, bool loss) {
     switch (rule) {
-    case Rule::kl: return row_function<T, Rule::kl>(masked, loss);
-    case Rule::euclidean: return row_function<T, Rule::euclidean>(masked, loss);
-    case Rule::is: return row_function<T, Rule::is>(masked, loss);
-    case Rule::beta: return row_function<T, Rule::beta>(masked, loss);
-    case Rule::sum_one: return row_function<T, Rule::sum_one>(masked, loss);
-    case Rule::general: return row_function<T, Rule::general>(masked, loss);
-    case Rule::beta_zero: return row_function<T, Rule::beta_zero>(masked, loss);
-    case Rule::sum_zero: return row_function<T, Rule::sum_zero>(masked, loss);
-    case Rule::alpha_zero: return row_function<T, Rule::alpha_zero>(masked, loss);
-    case Rule::both_zero: return row_function<T, Rule::both_zero>(masked, loss);
-    case Rule::model: return row_function<T, Rule::model>(masked, loss);
+    case Rule::kl:
+        return row_function<T, Rule::kl>(masked, loss);
+    case Rule::euclidean:
+        return row_function<T, Rule::euclidean>(masked, loss);
+    case Rule::is:
+        return row_function<T, Rule::is>(masked, loss);
+    case Rule::beta:
+        return row_function<T, Rule::beta>(masked, loss);
+    case Rule::sum_one:
+        return row_function<T, Rule::sum_one>(masked, loss);
+    case Rule::general:
+        return row_function<T, Rule::general>(masked, loss);
+    case Rule::beta_zero:
+        return row_function<T, Rule::beta_zero>(masked, loss);
+    case Rule::sum_zero:
+        return row_function<T, Rule::sum_zero>(masked, loss);
+    case Rule::alpha_zero:
+        return row_function<T, Rule::alpha_zero>(masked, loss);
+    case Rule::both_zero:
+        return row_function<T, Rule::both_zero>(masked, loss);
+    case Rule::model:
+        return row_function<T, Rule::model>(masked, loss);
     case Rule::data:
-    case Rule::weight: break; // they need no cell function
+    case Rule::weight:
+        break; // they need no cell function
     }
     return nullptr;
 }
@@ -256,8 +289,8 @@ template <class T> class DensePass {
         if (models)
             for (int r = 0; r < rows; r += 4)
                 for (int i = 0; i < padded; i += product_columns<T>)
-                    product_4<T, ICML_PRODUCT_VECTORS>(left + r * rank, rank, right + i, tile, rank, b.rule.floor,
-                                                       x + r * tile + i, tile);
+                    product_4<T, ICML_PRODUCT_VECTORS>(left + r * rank, rank, right + i, tile, rank,
+                                                       b.rule.floor, x + r * tile + i, tile);
         const int whole = round_up(n, Lanes<T>::count);
         for (int r = 0; r < rows; ++r) cells(p + r, r, q0, n, whole);
         for (int r = rows; r < row_group; ++r) clear(r, 0);
@@ -296,12 +329,14 @@ template <class T> class DensePass {
     // Terms of one row: x and den become what the sums are taken of.
     void cells(std::int64_t p, int r, std::int64_t q0, int n, int whole) {
         const bool weighted = masked || n != whole;
-        const T *values = b.rule.rule == Rule::weight || b.rule.rule == Rule::model ? y : data(p, q0, n, weighted);
+        const T *values =
+            b.rule.rule == Rule::weight || b.rule.rule == Rule::model ? y : data(p, q0, n, weighted);
         if (weighted) weights(p, q0, n, whole);
         if (values == y && weighted) clean(whole);
         T *to = x + r * tile;
         if (models) {
-            RowJob<T> job{values, weighted ? w : nullptr, b.held.base ? h : nullptr, to, den + r * tile, whole, 0, 0};
+            RowJob<T> job{
+                values, weighted ? w : nullptr, b.held.base ? h : nullptr, to, den + r * tile, whole, 0, 0};
             row_function<T>(b.rule.rule, weighted, b.want_loss)(job, b.rule);
             b.loss += job.loss, b.held_loss += job.held;
         } else {
@@ -316,14 +351,17 @@ template <class T> class DensePass {
 
     const T *data(std::int64_t p, std::int64_t q0, int n, bool copy) {
         if (direct() && !copy) return (const T *)b.y.base + b.y.origin + b.y.row[p] + q0;
-        if (b.sparse.start) load_sparse_row(b.sparse, p, q0, n, y);
-        else load_row(b.y, p, q0, n, y);
+        if (b.sparse.start)
+            load_sparse_row(b.sparse, p, q0, n, y);
+        else
+            load_row(b.y, p, q0, n, y);
         return y;
     }
 
     void weights(std::int64_t p, std::int64_t q0, int n, int whole) {
         constexpr int lanes = Lanes<T>::count;
-        if (b.w.base) load_row(b.w, p, q0, n, w);
+        if (b.w.base)
+            load_row(b.w, p, q0, n, w);
         else
             for (int i = 0; i < n; ++i) w[i] = 1;
         if (b.held.base) {
@@ -356,7 +394,9 @@ template <class T> class DensePass {
     int padded = 0;
 };
 
-template <class T> void dense_block(DenseBlock<T> &block) { DensePass<T>(block).run(); }
+template <class T> void dense_block(DenseBlock<T> &block) {
+    DensePass<T>(block).run();
+}
 
 template <class T> void product_block(const ProductBlock<T> &b) {
     constexpr int lanes = Lanes<T>::count;
@@ -381,7 +421,8 @@ template <class T> void product_block(const ProductBlock<T> &b) {
         T *out = b.out + p * b.columns;
         for (std::int64_t q = 0; q < b.columns; ++q) out[q] = 0;
         for (std::int64_t c = 0; c < b.rank; ++c)
-            for (std::int64_t q = 0; q < b.columns; ++q) out[q] += b.left[p * b.rank + c] * b.right[c * b.columns + q];
+            for (std::int64_t q = 0; q < b.columns; ++q)
+                out[q] += b.left[p * b.rank + c] * b.right[c * b.columns + q];
     }
 }
 

@@ -29,8 +29,12 @@ std::atomic<const InstructionSet *> &current() {
 
 } // namespace
 
-template <> const Routines<float> &routines<float>() { return current().load()->f32; }
-template <> const Routines<double> &routines<double>() { return current().load()->f64; }
+template <> const Routines<float> &routines<float>() {
+    return current().load()->f32;
+}
+template <> const Routines<double> &routines<double>() {
+    return current().load()->f64;
+}
 
 std::vector<std::string> instruction_sets() {
     std::vector<std::string> names;

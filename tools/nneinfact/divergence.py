@@ -104,7 +104,9 @@ class Divergence:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             u = np.where(y > 0, np.log(x) - np.log(np.where(y > 0, y, 1.0)), 0.0)
             out = np.asarray(self._positive(y, u), np.float64)
-            at_zero = x**self.order / (self.alpha * self.order) if self.admits_zeros else np.full_like(x, np.inf)
+            at_zero = (
+                x**self.order / (self.alpha * self.order) if self.admits_zeros else np.full_like(x, np.inf)
+            )
         return np.where(y > 0, out, at_zero)
 
     def _positive(self, y: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.float64]:

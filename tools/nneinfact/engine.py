@@ -111,7 +111,9 @@ class Memo(Generic[K]):
         self._value: K | None = None
 
     def get(self, arrays: Sequence[Array]) -> K | None:
-        same = len(arrays) == len(self._arrays) and all(a is b for a, b in zip(arrays, self._arrays, strict=True))
+        same = len(arrays) == len(self._arrays) and all(
+            a is b for a, b in zip(arrays, self._arrays, strict=True)
+        )
         return self._value if same else None
 
     def put(self, arrays: Sequence[Array], value: K) -> K:
@@ -131,7 +133,7 @@ class Engine(abc.ABC):
         self.passes = 0
         self._num: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
         self._weight: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
-        self._losses: Memo[Losses] = Memo()
+        self._square: float | None = None
 
     @property
     def groups_by_side(self) -> bool:
@@ -158,6 +160,28 @@ class Engine(abc.ABC):
     def exact_losses(self, factors: Sequence[Array]) -> Losses:
         """The losses, cell by cell in float64: what is reported in the end."""
 
+    def _euclidean_losses(self, factors: Sequence[Array], sides: tuple[int, ...]) -> Losses | None:
+        """½ Σ y² - Σ y ŷ + ½ Σ ŷ², from what the updates need anyway; None before ½ Σ y² is known, or if too little is
+        left of it to be exact."""
+        if self._square is None:
+            return None
+        loss = self._square + self._cross(factors, sides)
+        precise = loss > self._square * (1e-3 if self.kernel.dtype == np.float32 else 1e-9)
+        return Losses(loss, 0.0) if precise else None
+
+    def _with_square(self, factors: Sequence[Array], sides: tuple[int, ...], losses: Losses) -> Losses:
+        """The losses, having learned ½ Σ y² from them."""
+        if self._square is None and sides:
+            self._square = losses.train - self._cross(factors, sides)
+        return losses
+
+    def _cross(self, factors: Sequence[Array], sides: tuple[int, ...]) -> float:
+        """½ Σ ŷ² - Σ y ŷ, both linear in any one factor."""
+        group = (self.plan.left, self.plan.right)[sides[0]] if sides else ()
+        first = group[0] if group else 0
+        num, den = self.numerator(first, factors), self.denominator(first, factors)
+        return float((factors[first] * (den / 2 - num)).sum())
+
     def _group(self, side: int, factors: Sequence[Array]) -> list[Array]:
         return [factors[i] for i in (self.plan.left, self.plan.right)[side]]
 
@@ -165,6 +189,12 @@ class Engine(abc.ABC):
         """Σ ŷ (order 1) or Σ ŷ² (order 2) over all cells."""
         sums = self.free.ones if order == 1 else self.free.model
         return float((factors[0] * sums(0, factors, self.kernel.threads)).sum())
+
+
+def wanted(sums: Array | None) -> Array:
+    """Sums that a pass was asked for."""
+    assert sums is not None
+    return sums
 
 
 def make_floor(stats: Statistics) -> float:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact.data import DenseData, SparseData, sparse_from_dense
+from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.dense_engine import DenseEngine
 from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine, Kernel, make_floor
 from icml.tools.nneinfact.model import Model
 from icml.tools.nneinfact.plan import plan
+from icml.tools.nneinfact.sparse_data import SparseData, sparse_from_dense
 from icml.tools.nneinfact.sparse_engine import SparseEngine
 
 ENTRY_COST = 8
@@ -44,7 +45,9 @@ class Setup:
     max_memory: float | None = None
 
 
-def make_engine(setup: Setup, data: DenseData | SparseData, poll: Callable[[], None], *, keep_dense: bool = False) -> Engine:
+def make_engine(
+    setup: Setup, data: DenseData | SparseData, poll: Callable[[], None], *, keep_dense: bool = False
+) -> Engine:
     """The engine for `data`.
 
     Raises:
@@ -59,7 +62,9 @@ def make_engine(setup: Setup, data: DenseData | SparseData, poll: Callable[[], N
     if not keep_dense and _takes_sparse_path(setup, data):
         listed = sparse_from_dense(data) if isinstance(data, DenseData) else data
         entries = len(listed.flat) + len(listed.excluded)
-        return SparseEngine(plan(setup.model, sizes, nnz=entries, max_memory=setup.max_memory), kernel, listed)
+        return SparseEngine(
+            plan(setup.model, sizes, nnz=entries, max_memory=setup.max_memory), kernel, listed
+        )
     return DenseEngine(plan(setup.model, sizes, max_memory=setup.max_memory), kernel, data)
 
 
@@ -90,6 +95,6 @@ def _takes_sparse_path(setup: Setup, data: DenseData | SparseData) -> bool:
         worth = True
     if setup.path == "sparse" and not possible:
         raise InputError(
-            "the sparse path needs alpha + beta = 1 or 2, alpha > 0 and no weights; let the path be chosen, or take dense"
+            "the sparse path needs alpha + beta = 1 or 2, alpha > 0 and no weights; leave the path to be chosen"
         )
     return possible and setup.path != "dense" and (worth or setup.path == "sparse")

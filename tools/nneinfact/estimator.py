@@ -14,7 +14,8 @@ from icml.formats.errors import InputError
 from icml.tools.nneinfact.contraction import Array, compile_contraction
 from icml.tools.nneinfact.control import Checkpoint, Guard
 from icml.tools.nneinfact.coverage import empty_note
-from icml.tools.nneinfact.data import DenseData, Holdout, SparseData, load_dense, load_sparse
+from icml.tools.nneinfact.data import Holdout
+from icml.tools.nneinfact.dense_data import DenseData, load_dense
 from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine
 from icml.tools.nneinfact.engines import Setup, make_engine
@@ -22,7 +23,8 @@ from icml.tools.nneinfact.fit import Descent, Options, Progress, State, normaliz
 from icml.tools.nneinfact.minibatch import MinibatchDescent
 from icml.tools.nneinfact.model import Model, parse_sizes
 from icml.tools.nneinfact.null_model import null_losses
-from icml.tools.nneinfact.sides import KEY
+from icml.tools.nneinfact.plan import KEY
+from icml.tools.nneinfact.sparse_data import SparseData, load_sparse
 
 PREDICT_CELLS = 1 << 16
 """Cells whose values are made together."""
@@ -43,7 +45,7 @@ class NNEinFact:
         restarts: fits from different starts, of which the best is kept.
         holdout: share of all cells to hold out for validation, drawn with the seed.
         seed: of the starts and of the held-out cells.
-        dtype: arithmetic on the data: "float32", "float64", or "auto", which is float32 unless the divergence needs more.
+        dtype: arithmetic on the data: "float32", "float64", or "auto": float32 unless the divergence needs more.
         path: "dense", "sparse", or "auto".
         threads: default all CPUs this process may use. The result does not depend on it.
         minibatch: slices of the first axis to update from at a time; None for full sweeps.
@@ -102,10 +104,19 @@ class NNEinFact:
     def __post_init__(self) -> None:
         self._model = Model.parse(self.model)
         self._latent = parse_sizes(self.sizes) if isinstance(self.sizes, str) else dict(self.sizes)
-        self._divergence = Divergence.named(self.loss) if self.loss is not None else Divergence(self.alpha, self.beta)
+        self._divergence = (
+            Divergence.named(self.loss) if self.loss is not None else Divergence(self.alpha, self.beta)
+        )
         self.alpha, self.beta = self._divergence.alpha, self._divergence.beta
         self._options = Options(
-            self.max_iter, self.tol, self.patience, self.relax, self.sweep, self.l1, self.prior_shape, self.prior_rate
+            self.max_iter,
+            self.tol,
+            self.patience,
+            self.relax,
+            self.sweep,
+            self.l1,
+            self.prior_shape,
+            self.prior_rate,
         )
         self._options.check(self._divergence)
         if self.restarts < 1:
@@ -132,7 +143,7 @@ class NNEinFact:
 
         Args:
             y: an array, memory-mapped array, torch tensor, scipy.sparse matrix, object with `coords`, `data` and
-                `shape`, or a tuple (coords, values, shape) with coords of shape (axes, entries).
+                `shape`, a tuple (coords, values, shape) with coords of shape (axes, entries), or what `load` gave.
             mask: true where a cell is observed; for sparse data also the (axes, n) indices of cells that are not.
             weights: weight of each cell, broadcastable to the data.
             init: factors to start from; exact zeros stay zero.
@@ -142,14 +153,22 @@ class NNEinFact:
             InputError: data, mask, weights or init do not fit the model or the divergence.
             WorkError: the loss of the start is not finite.
         """
-        data = self.load(y, mask, weights, holdout=self.holdout)
+        data = (
+            y if isinstance(y, DenseData | SparseData) else self.load(y, mask, weights, holdout=self.holdout)
+        )
+        self._check_labels(data.shape)
         guard = Guard(self.time_limit, self.should_stop)
         engine = make_engine(self._setup(), data, guard.poll, keep_dense=self.minibatch is not None)
         first = self._check_init(init, engine)
         checkpoint = resume if resume is not None else Checkpoint()
+        checkpoint.claim(self._fingerprint(data))
         for restart in range(checkpoint.restart, self.restarts):
             if checkpoint.state is None:
-                given = first if restart == 0 and first is not None else start(self._model, engine, (self.seed, restart))
+                given = (
+                    first
+                    if restart == 0 and first is not None
+                    else start(self._model, engine, (self.seed, restart))
+                )
                 checkpoint.state = State(given)
             self._descend(engine, checkpoint, guard)
             assert checkpoint.state is not None
@@ -161,7 +180,12 @@ class NNEinFact:
         return self
 
     def load(
-        self, y: Any, mask: ArrayLike | None = None, weights: ArrayLike | None = None, *, holdout: float | None = None
+        self,
+        y: Any,
+        mask: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        *,
+        holdout: float | None = None,
     ) -> DenseData | SparseData:
         """The data as the engines take them, checked against the divergence; see `fit` for what `y` may be."""
         held = None if holdout is None else Holdout(holdout, self.seed)
@@ -181,8 +205,14 @@ class NNEinFact:
         """
         model, sizes = self._fitted()
         index = np.asarray(coords)
-        if index.ndim != 2 or index.shape[0] != len(model.output) or (index.size and index.dtype.kind not in "iu"):
-            raise InputError(f"cells must be whole numbers of shape ({len(model.output)}, n), got {index.dtype} {index.shape}")
+        if (
+            index.ndim != 2
+            or index.shape[0] != len(model.output)
+            or (index.size and index.dtype.kind not in "iu")
+        ):
+            raise InputError(
+                f"cells must be whole numbers of shape ({len(model.output)}, n), got {index.dtype} {index.shape}"
+            )
         for letter, row in zip(model.output, index, strict=True):
             bad = np.flatnonzero((row < 0) | (row >= sizes[letter]))
             if len(bad):
@@ -216,9 +246,15 @@ class NNEinFact:
                     index = pick if isinstance(pick, slice) else np.atleast_1d(np.asarray(pick))
                     part = part[(slice(None),) * axis + (index,)]
             parts.append(part)
-        now = {c: n for s, part in zip(model.factors, parts, strict=True) for c, n in zip(s, part.shape, strict=True)}
+        now = {
+            c: n
+            for s, part in zip(model.factors, parts, strict=True)
+            for c, n in zip(s, part.shape, strict=True)
+        }
         full = compile_contraction(model.factors, model.output, now)(*parts, threads=self._threads())
-        return full.reshape([now[c] for c in model.output if not isinstance(chosen.get(c), (int, np.integer))])
+        return full.reshape(
+            [now[c] for c in model.output if not isinstance(chosen.get(c), (int, np.integer))]
+        )
 
     def transform(
         self, y: Any, free: str, mask: ArrayLike | None = None, weights: ArrayLike | None = None
@@ -242,7 +278,9 @@ class NNEinFact:
         factors = [fresh[i] if i in moving else np.array(f) for i, f in enumerate(self.factors_)]
         state = State(rescaled_to_mean(factors, moving, engine))
         with guard:
-            Descent(engine, self._options, moving).run(state, deadline=guard.deadline, on_progress=self.on_progress)
+            Descent(engine, self._options, moving).run(
+                state, deadline=guard.deadline, on_progress=self.on_progress
+            )
         new.raw_scale = True  # the factors that were given must come back as they are
         new._finish(engine, state, data)
         if self.labels is not None:
@@ -309,7 +347,9 @@ class NNEinFact:
         for i, (letters, factor) in enumerate(zip(self._model.factors, factors, strict=True)):
             shape = self._model.shape(i, engine.plan.sizes)
             if factor.shape != shape:
-                raise InputError(f"init of factor {letters!r} has shape {factor.shape}, the model needs {shape}")
+                raise InputError(
+                    f"init of factor {letters!r} has shape {factor.shape}, the model needs {shape}"
+                )
             if not np.isfinite(factor).all() or factor.min() < 0 or factor.max() == 0:
                 raise InputError(f"init of factor {letters!r} must be finite, not negative and not all zero")
         return factors
@@ -324,12 +364,62 @@ class NNEinFact:
             moved = factor.transpose([letters.index(c) for c in observed + latent])
             parts.append(moved[tuple(at[c] for c in observed)] if observed else moved)
             inputs.append((KEY if observed else "") + "".join(latent))
-        return compile_contraction(inputs, KEY, {**sizes, KEY: index.shape[1]})(*parts, threads=self._threads())
+        return compile_contraction(inputs, KEY, {**sizes, KEY: index.shape[1]})(
+            *parts, threads=self._threads()
+        )
+
+    def all_sizes(self) -> dict[str, int]:
+        """Sizes of all letters of the fitted model."""
+        return self._fitted()[1]
+
+    def locate(self, letter: str, names: Sequence[str]) -> NDArray[np.int64]:
+        """Indices of labels along an observed letter; where the model has no labels, the names are the indices.
+
+        Raises:
+            InputError: a label, or index, that the model does not know.
+        """
+        _, sizes = self._fitted()
+        if letter not in self._model.output:
+            raise InputError(f"{letter!r} is not an observed letter of the model {self._model.text!r}")
+        known = (self.labels or {}).get(letter)
+        number = (
+            {str(i): i for i in range(sizes[letter])}
+            if known is None
+            else {n: i for i, n in enumerate(known)}
+        )
+        unknown = next((name for name in names if name not in number), None)
+        if unknown is not None:
+            raise InputError(f"the model knows no {letter}={unknown!r}")
+        return np.array([number[name] for name in names], np.int64)
+
+    def _check_labels(self, shape: Sequence[int]) -> None:
+        for letter, names in (self.labels or {}).items():
+            if letter not in self._model.output:
+                raise InputError(f"labels are given for {letter!r}, which is not an observed letter")
+            size = (
+                shape[self._model.output.index(letter)]
+                if len(shape) == len(self._model.output)
+                else len(names)
+            )
+            if len(names) != size:
+                raise InputError(f"letter {letter!r} has {len(names)} labels but size {size}")
+
+    def _fingerprint(self, data: DenseData | SparseData) -> str:
+        """What must be the same for a checkpoint to be resumed."""
+        stats = data.stats
+        task = (
+            self._model.text,
+            sorted(self._latent.items()),
+            self._divergence,
+            replace(self._options, max_iter=0),
+        )
+        numbers = (self.seed, self.restarts, self.minibatch, stats.nonzeros, stats.sum, stats.weight)
+        return repr((*task, *numbers, data.shape))
 
     def _fitted(self) -> tuple[Model, dict[str, int]]:
         if not self.factors_:
             raise InputError("the model has not been fitted")
-        sizes = {}
+        sizes: dict[str, int] = {}
         for letters, factor in zip(self._model.factors, self.factors_, strict=True):
             sizes.update(zip(letters, map(int, factor.shape), strict=True))
         return self._model, sizes
@@ -342,7 +432,13 @@ class NNEinFact:
 
     def _setup(self) -> Setup:
         return Setup(
-            self._model, self._divergence, self._latent, self.dtype, self.path, self._threads(), self.max_memory
+            self._model,
+            self._divergence,
+            self._latent,
+            self.dtype,
+            self.path,
+            self._threads(),
+            self.max_memory,
         )
 
 
@@ -353,7 +449,11 @@ def as_coordinates(y: Any) -> tuple[Any, Any, tuple[int, ...]] | None:
         return coords, values, tuple(shape)
     if hasattr(y, "tocoo"):
         matrix = y.tocoo()
-        return np.vstack(matrix.coords if hasattr(matrix, "coords") else (matrix.row, matrix.col)), matrix.data, matrix.shape
+        return (
+            np.vstack(matrix.coords if hasattr(matrix, "coords") else (matrix.row, matrix.col)),
+            matrix.data,
+            matrix.shape,
+        )
     if hasattr(y, "coords") and hasattr(y, "data") and hasattr(y, "shape") and not isinstance(y, np.ndarray):
         return y.coords, y.data, tuple(y.shape)
     return None

@@ -138,7 +138,9 @@ class Descent:
         self.joint = options.sweep == "joint" or (options.sweep == "auto" and divergence.is_kl)
         sides = engine.plan.left + engine.plan.right
         self.order = [i for i in sides if i in free] if self.joint or engine.groups_by_side else sorted(free)
-        self._wanted = tuple(sorted({engine.plan.side(i) for i in (self.order if self.joint else self.order[:1])}))
+        self._wanted = tuple(
+            sorted({engine.plan.side(i) for i in (self.order if self.joint else self.order[:1])})
+        )
         # A rise of this share is the arithmetic's, not the method's.
         self._noise = 1e-6 if engine.kernel.dtype == np.float32 else 1e-12
         self._backtracks = divergence.alpha == 0 and divergence.beta != 1
@@ -157,7 +159,9 @@ class Descent:
         if not state.history:
             losses = self._evaluate(state.factors)
             if not math.isfinite(losses.train):
-                raise WorkError("the loss of the start is not finite in this arithmetic; rescale the data or use float64")
+                raise WorkError(
+                    "the loss of the start is not finite in this arithmetic; rescale the data, or use float64"
+                )
             self._accept(state, state.factors, losses)
         elif not state.reason:
             self._evaluate(state.factors)  # so that the next sweep finds its numerators
@@ -285,7 +289,11 @@ class Descent:
 
 def progress_of(state: State) -> dict[str, Any]:
     """What a caller is told after a sweep."""
-    told: dict[str, Any] = {"iteration": state.sweeps, "loss": state.losses[-1], "objective": state.history[-1]}
+    told: dict[str, Any] = {
+        "iteration": state.sweeps,
+        "loss": state.losses[-1],
+        "objective": state.history[-1],
+    }
     if state.held_losses:
         told["heldout_loss"] = state.held_losses[-1]
     return told

@@ -25,7 +25,9 @@
 #endif
 
 namespace icml::einfact {
-bool usable_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool usable_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
 extern const InstructionSet avx2_set{"avx2", usable_avx2, avx2::table<float>(), avx2::table<double>()};
 } // namespace icml::einfact
 #endif

@@ -7,7 +7,8 @@
 #include <utility>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,bmi2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma,bmi2"))),         \
+                             apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma,bmi2,prefer-vector-width=512")
@@ -29,6 +30,7 @@ bool usable_avx512() {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
-extern const InstructionSet avx512_set{"avx512", usable_avx512, avx512::table<float>(), avx512::table<double>()};
+extern const InstructionSet avx512_set{"avx512", usable_avx512, avx512::table<float>(),
+                                       avx512::table<double>()};
 } // namespace icml::einfact
 #endif

@@ -12,6 +12,8 @@
 #include "isa.hpp"
 
 namespace icml::einfact {
-bool usable_base() { return true; }
+bool usable_base() {
+    return true;
+}
 extern const InstructionSet base_set{"base", usable_base, base::table<float>(), base::table<double>()};
 } // namespace icml::einfact

@@ -60,13 +60,14 @@ template <class T> struct DenseBlock {
     RuleParameters<T> rule;
     Strided y, w; // w.base null: weight 1
     Bits observed, held;
-    Rows sparse; // start not null: the data are these rows instead of y
+    Rows sparse;    // start not null: the data are these rows instead of y
     const T *left;  // P x rank
     const T *right; // rank x Q
     std::int64_t rank, columns;
     std::int64_t row0, row1, column0, column1;
     bool want_loss, want_den, want_left, want_right;
-    // Sums are added here; null where not wanted. left_*: P x rank, right_*: rank x Q, as indexed by row0, column0.
+    // Sums are added here; null where not wanted. left_*: P x rank, right_*: rank x Q, as indexed by row0,
+    // column0.
     double *left_num, *left_den, *right_num, *right_den;
     double loss, held_loss; // out
     T *scratch;             // scratch_size(…) elements, 64-byte aligned
@@ -77,9 +78,9 @@ template <class T> struct SparseBlock {
     RuleParameters<T> rule;
     const std::int64_t *start;
     const std::int32_t *column;
-    const T *value;   // null for rules that do not look at y
-    const T *left;    // rows x stride
-    const T *right;   // columns x stride
+    const T *value; // null for rules that do not look at y
+    const T *left;  // rows x stride
+    const T *right; // columns x stride
     std::int64_t rank, stride;
     std::int64_t row0, row1;
     bool want_loss;

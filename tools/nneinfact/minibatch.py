@@ -86,14 +86,24 @@ class MinibatchDescent(Descent):
                 whole[self._index(i, rows)] = part[i]
                 factors[i] = whole
             else:
-                part[i] = factors[i] = self._averaged(i, part[i], num, den, averages, forget, share)
+                part[i] = factors[i] = self._averaged(
+                    i, part[i], (num, den), averages, forget=forget, share=share
+                )
         return losses
 
     def _averaged(
-        self, i: int, theta: Array, num: Array, den: Array, averages: dict[str, Array], forget: float, share: float
+        self,
+        i: int,
+        theta: Array,
+        sums: tuple[Array, Array],
+        averages: dict[str, Array],
+        *,
+        forget: float,
+        share: float,
     ) -> Array:
         """Minimiser of the running average of the majorisers of factor i."""
         d, o = self.divergence, self.options
+        num, den = sums
         gamma = d.exponent
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if d.alpha == 0:

@@ -76,16 +76,23 @@ class Model:
         """
         if len(shape) != len(self.output):
             raise InputError(
-                f"the model's output {self.output!r} has {len(self.output)} letters, the data {len(shape)} axes {tuple(shape)}"
+                f"the model's output {self.output!r} has {len(self.output)} letters, "
+                f"the data have {len(shape)} axes of sizes {tuple(shape)}"
             )
         sizes = dict(zip(self.output, map(int, shape), strict=True))
         for letter, size in latent.items():
             if letter not in self.letters:
-                raise InputError(f"a size is given for letter {letter!r}, which the model {self.text!r} does not have")
+                raise InputError(
+                    f"a size is given for letter {letter!r}, which the model {self.text!r} does not have"
+                )
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise InputError(f"the size of letter {letter!r} must be a whole number of at least 1, got {size!r}")
+                raise InputError(
+                    f"the size of letter {letter!r} must be a whole number of at least 1, got {size!r}"
+                )
             if sizes.setdefault(letter, size) != size:
-                raise InputError(f"letter {letter!r} has size {sizes[letter]} in the data but {size} was asked for")
+                raise InputError(
+                    f"letter {letter!r} has size {sizes[letter]} in the data but {size} was asked for"
+                )
         for letter in self.latent:
             if letter not in sizes:
                 raise InputError(f"latent letter {letter!r} has no size; give one, as in {letter}=10")
@@ -129,7 +136,9 @@ class Model:
                 )
             seen[frozenset(factor)] = factor
         if len(self.factors) > MAX_FACTORS:
-            raise InputError(f"model {text!r} has {len(self.factors)} factors; at most {MAX_FACTORS} are supported")
+            raise InputError(
+                f"model {text!r} has {len(self.factors)} factors; at most {MAX_FACTORS} are supported"
+            )
 
 
 def parse_sizes(text: str) -> dict[str, int]:
@@ -147,3 +156,23 @@ def parse_sizes(text: str) -> dict[str, int]:
             raise InputError(f"sizes {text!r}: letter {letter!r} has two sizes")
         sizes[letter] = int(number)
     return sizes
+
+
+def parse_grid(text: str) -> dict[str, list[int]]:
+    """Reads sizes to try: `r=10`, or `r=5:50:5` for 5, 10, …, 50; several letters with commas.
+
+    Raises:
+        InputError: a part that is not of this form.
+    """
+    grid: dict[str, list[int]] = {}
+    for part in filter(None, "".join(text.split()).split(",")):
+        letter, equals, span = part.partition("=")
+        numbers = span.split(":")
+        if not equals or len(letter) != 1 or not all(n.isdecimal() for n in numbers) or len(numbers) > 3:
+            raise InputError(f"sizes {text!r}: expected r=10 or r=5:50:5, got {part!r}")
+        low, high = int(numbers[0]), int(numbers[min(1, len(numbers) - 1)])
+        step = int(numbers[2]) if len(numbers) == 3 else 1
+        if low < 1 or high < low or step < 1 or letter in grid:
+            raise InputError(f"sizes {text!r}: {part!r} names no sizes, or letter {letter!r} twice")
+        grid[letter] = list(range(low, high + 1, step))
+    return grid

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.contraction import compile_contraction
 from icml.tools.nneinfact.model import Model
 
+KEY = "\x01"
+"""The letter that numbers the rows, or columns, that occur on a keyed side."""
 CELL_COST = 8.0
 """What the arithmetic of one cell costs beside its multiply-adds, in multiply-adds."""
 GATHER_COST = 16.0
@@ -36,7 +38,8 @@ class Plan:
         rows, columns: observed letters of one side only; the data's last letter is never among `rows`.
         cut: latent letters on both sides.
         keyed: whether the left, the right matrix is built only for the rows, columns that occur (sparse data).
-        flops: multiply-adds of one pass that feeds one side.
+        keys: upper bound on how many of them there are.
+        flops: what one pass that feeds one side costs, in multiply-adds.
         bytes: memory for both matrices and their sums.
     """
 
@@ -49,6 +52,7 @@ class Plan:
     columns: str
     cut: str
     keyed: tuple[bool, bool] = (False, False)
+    keys: int = 0
     flops: float = 0.0
     bytes: float = 0.0
 
@@ -108,7 +112,9 @@ def plan(
     priced = [_price(c) for c in affordable]
     fitting = [c for c in priced if c.bytes <= limit]
     if not fitting:
-        least = min((_price(c) for c in sorted(candidates, key=lambda c: c.bytes)[:CANDIDATES]), key=lambda c: c.bytes)
+        least = min(
+            (_price(c) for c in sorted(candidates, key=lambda c: c.bytes)[:CANDIDATES]), key=lambda c: c.bytes
+        )
         raise InputError(
             f"model {model.text!r} at these sizes needs {least.bytes / 2**20:.4g} MiB for the smaller of its splits "
             f"({least}), more than the {limit / 2**20:.4g} MiB allowed"
@@ -168,23 +174,32 @@ def _describe(
     flops += (height + width) * rank * BUILD_COST
     # Each matrix exists in the pass's type and, beside its sums, in double.
     memory = 28.0 * rank * (height + width)
-    return Plan(model, dict(sizes), tuple(left), tuple(right), batch, rows, columns, cut, keyed, flops, memory)
+    return replace(draft, keyed=keyed, keys=nnz or 0, flops=flops, bytes=memory)
 
 
 def _price(candidate: Plan) -> Plan:
     """The candidate with the work and the largest array of building its matrices added."""
     flops, largest = candidate.flops, 0.0
-    for side, observed, keyed in (
-        (candidate.left, candidate.rows, candidate.keyed[0]),
-        (candidate.right, candidate.columns, candidate.keyed[1]),
-    ):
-        if not side or keyed:
+    for number, side in enumerate((candidate.left, candidate.right)):
+        if not side:
             continue
-        inputs = [candidate.model.factors[i] for i in side]
-        build = compile_contraction(inputs, candidate.batch + observed + candidate.cut, candidate.sizes)
+        inputs, output, sizes = _matrix(candidate, number)
+        build = compile_contraction(inputs, output, sizes)
         flops += BUILD_COST / 4 * build.flops * (1 + len(side))
         largest = max(largest, build.largest)
-    return Plan(
-        candidate.model, candidate.sizes, candidate.left, candidate.right, candidate.batch, candidate.rows,
-        candidate.columns, candidate.cut, candidate.keyed, flops, candidate.bytes + 8.0 * largest,
-    )  # fmt: skip
+        if candidate.keyed[number]:  # rows are gathered from, and sums scattered to, every factor
+            terms = sum(math.prod(sizes[c] for c in letters) for letters in inputs if KEY in letters)
+            flops += 2 * BUILD_COST * terms
+            largest = max(largest, terms)
+    return replace(candidate, flops=flops, bytes=candidate.bytes + 8.0 * largest)
+
+
+def _matrix(candidate: Plan, number: int) -> tuple[list[str], str, dict[str, int]]:
+    """The contraction that makes one side's matrix: inputs, output, sizes."""
+    letters = [candidate.model.factors[i] for i in (candidate.left, candidate.right)[number]]
+    observed = (candidate.rows, candidate.columns)[number]
+    if not candidate.keyed[number]:
+        return letters, candidate.batch + observed + candidate.cut, candidate.sizes
+    keyed = candidate.batch + observed
+    short = [(KEY if set(s) & set(keyed) else "") + "".join(c for c in s if c not in keyed) for s in letters]
+    return short, KEY + candidate.cut, {**candidate.sizes, KEY: candidate.keys}

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.contraction import Array, Contraction, compile_contraction
 from icml.tools.nneinfact.model import Model
-from icml.tools.nneinfact.plan import Plan
-
-KEY = "\x01"
-"""The letter that numbers the rows, or columns, that occur on a keyed side."""
+from icml.tools.nneinfact.plan import KEY, Plan
 
 
 class Side(Protocol):
@@ -52,7 +49,9 @@ class FullSide:
         self._axes = tuple(sizes[c] for c in letters)
         self._build = _contraction([model.factors[i] for i in self.factors], letters, sizes)
         self._pull = {
-            i: compile_contraction([letters, *(model.factors[j] for j in self.factors if j != i)], model.factors[i], sizes)
+            i: compile_contraction(
+                [letters, *(model.factors[j] for j in self.factors if j != i)], model.factors[i], sizes
+            )
             for i in self.factors
         }
 
@@ -87,7 +86,9 @@ class KeyedSide:
         short = {i: (KEY if self._observed[i] else "") + self._latent[i] for i in self.factors}
         self._build = _contraction([short[i] for i in self.factors], KEY + plan.cut, sizes)
         self._pull = {
-            i: compile_contraction([KEY + plan.cut, *(short[j] for j in self.factors if j != i)], short[i], sizes)
+            i: compile_contraction(
+                [KEY + plan.cut, *(short[j] for j in self.factors if j != i)], short[i], sizes
+            )
             for i in self.factors
         }
 
@@ -135,11 +136,14 @@ class FreeSums:
         copies = ["".join(_copy(c, model) for c in s) for s in model.factors]
         gram = plan.batch + plan.cut + "".join(_copy(c, model) for c in plan.cut)
         self._gram = [
-            _contraction([*(model.factors[i] for i in g), *(copies[i] for i in g)], gram, wide) for g in self._groups
+            _contraction([*(model.factors[i] for i in g), *(copies[i] for i in g)], gram, wide)
+            for g in self._groups
         ]
         self._model = [
             compile_contraction(
-                [gram, *(model.factors[j] for j in g if j != i), *(copies[j] for j in g)], model.factors[i], wide
+                [gram, *(model.factors[j] for j in g if j != i), *(copies[j] for j in g)],
+                model.factors[i],
+                wide,
             )
             for i in range(n)
             for g in [self._groups[plan.side(i)]]
@@ -160,7 +164,9 @@ class FreeSums:
         group = self._groups[side]
         others = (factors[j] for j in group if j != factor)
         copies = (factors[j] for j in group)
-        return self._model[factor](self._side_gram(1 - side, factors, threads), *others, *copies, threads=threads)
+        return self._model[factor](
+            self._side_gram(1 - side, factors, threads), *others, *copies, threads=threads
+        )
 
     def _side_gram(self, side: int, factors: Sequence[Array], threads: int) -> Array:
         """Matrix times matrix over a side's own letters; kept until one of its factors is replaced."""

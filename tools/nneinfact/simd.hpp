@@ -1,7 +1,8 @@
 // Vectors of the width the including file is compiled for, with exp and log that need no fast-math.
 //
-// Included once per instruction set (isa_*.cpp) inside that set's own namespace, so that no code made for a wider set
-// can be linked into a narrower one; for the same reason nothing here instantiates a template of std.
+// Included once per instruction set (isa_*.cpp) inside that set's own namespace, so that no code made for a
+// wider set can be linked into a narrower one; for the same reason nothing here instantiates a template of
+// std.
 #ifndef ICML_ISA
 #error "define ICML_ISA (namespace) and ICML_VECTOR_BYTES first"
 #endif
@@ -17,7 +18,8 @@ template <> struct Lanes<float> {
     typedef float U __attribute__((vector_size(ICML_VECTOR_BYTES), aligned(4), may_alias));
     typedef std::int32_t I __attribute__((vector_size(ICML_VECTOR_BYTES)));
     typedef std::int32_t Int;
-    static constexpr float round_magic = 12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+    static constexpr float round_magic =
+        12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
     static constexpr int mantissa = 23, bias = 127;
     static constexpr Int half_bits = 0x3f3504f3; // sqrt(1/2)
     static constexpr float largest_exp = 88.0f, smallest_exp = -87.0f;
@@ -39,11 +41,21 @@ template <> struct Lanes<double> {
 template <class T> using V = typename Lanes<T>::V;
 template <class T> using I = typename Lanes<T>::I;
 
-template <class T> ICML_INLINE V<T> load(const T *p) { return *(const typename Lanes<T>::U *)p; }
-template <class T> ICML_INLINE void store(T *p, V<T> v) { *(typename Lanes<T>::U *)p = v; }
-template <class T> ICML_INLINE V<T> fill(T x) { return V<T>{} + x; }
-template <class T> ICML_INLINE V<T> max(V<T> a, V<T> b) { return a > b ? a : b; }
-template <class T> ICML_INLINE V<T> min(V<T> a, V<T> b) { return a < b ? a : b; }
+template <class T> ICML_INLINE V<T> load(const T *p) {
+    return *(const typename Lanes<T>::U *)p;
+}
+template <class T> ICML_INLINE void store(T *p, V<T> v) {
+    *(typename Lanes<T>::U *)p = v;
+}
+template <class T> ICML_INLINE V<T> fill(T x) {
+    return V<T>{} + x;
+}
+template <class T> ICML_INLINE V<T> max(V<T> a, V<T> b) {
+    return a > b ? a : b;
+}
+template <class T> ICML_INLINE V<T> min(V<T> a, V<T> b) {
+    return a < b ? a : b;
+}
 
 // Whether any lane of a comparison's result is set.
 template <class T> ICML_INLINE bool any(I<T> mask) {
@@ -64,11 +76,15 @@ template <class T> ICML_INLINE T sum(V<T> v) {
     return s;
 }
 
-// One stage of the sum of several vectors at once: blocks of 2H lanes of `a` folded in half, beside those of `b`.
-template <class T, int H, int... Lane> ICML_INLINE V<T> fold(V<T> a, V<T> b, std::integer_sequence<int, Lane...>) {
+// One stage of the sum of several vectors at once: blocks of 2H lanes of `a` folded in half, beside those of
+// `b`.
+template <class T, int H, int... Lane>
+ICML_INLINE V<T> fold(V<T> a, V<T> b, std::integer_sequence<int, Lane...>) {
     constexpr int n = Lanes<T>::count;
-    return __builtin_shufflevector(a, b, ((Lane % (2 * H) >= H ? n : 0) + Lane / (2 * H) * 2 * H + Lane % H)...) +
-           __builtin_shufflevector(a, b, ((Lane % (2 * H) >= H ? n : 0) + Lane / (2 * H) * 2 * H + H + Lane % H)...);
+    return __builtin_shufflevector(a, b,
+                                   ((Lane % (2 * H) >= H ? n : 0) + Lane / (2 * H) * 2 * H + Lane % H)...) +
+           __builtin_shufflevector(
+               a, b, ((Lane % (2 * H) >= H ? n : 0) + Lane / (2 * H) * 2 * H + H + Lane % H)...);
 }
 
 template <class T, int H> ICML_INLINE void fold_all(V<T> *v) {
@@ -85,7 +101,8 @@ template <class T> ICML_INLINE V<T> sums(V<T> *v) {
     return v[0];
 }
 
-// Natural logarithm of a positive normal number, error below 1 ulp (reduction and polynomials as in Cephes / fdlibm).
+// Natural logarithm of a positive normal number, error below 1 ulp (reduction and polynomials as in Cephes /
+// fdlibm).
 template <class T> ICML_INLINE V<T> log(V<T> x) {
     using L = Lanes<T>;
     const I<T> bits = (I<T>)x;
@@ -106,9 +123,12 @@ template <class T> ICML_INLINE V<T> log(V<T> x) {
         return (f + (p * f * z + (e * L::ln2_low - z * 0.5f))) + e * L::ln2_high;
     } else {
         const V<T> s = f / (f + 2.0), z = s * s, w = z * z, half = f * f * 0.5;
-        const V<T> even = w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
-        const V<T> odd = z * (6.666666666666735130e-01 +
-                              w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
+        const V<T> even =
+            w * (3.999999999940941908e-01 + w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01));
+        const V<T> odd =
+            z *
+            (6.666666666666735130e-01 +
+             w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01)));
         return e * L::ln2_high - ((half - (s * (half + even + odd) + e * L::ln2_low)) - f);
     }
 }

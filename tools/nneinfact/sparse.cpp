@@ -1,4 +1,5 @@
-// The sparse pass: rows and columns in parts of about equal numbers of entries; parts depend on the data alone.
+// The sparse pass: rows and columns in parts of about equal numbers of entries; parts depend on the data
+// alone.
 #include "arrays.hpp"
 #include "dispatch.hpp"
 
@@ -25,8 +26,10 @@ std::vector<std::int64_t> balanced(const std::int64_t *start, std::int64_t n) {
         const std::int64_t target = total / parts * i;
         while (low < high) {
             const std::int64_t middle = low + (high - low) / 2;
-            if (start[middle] - start[0] + middle < target) low = middle + 1;
-            else high = middle;
+            if (start[middle] - start[0] + middle < target)
+                low = middle + 1;
+            else
+                high = middle;
         }
         cuts.push_back(low);
     }
@@ -40,16 +43,18 @@ template <class T> using Values = std::optional<In<T, 1>>;
 template <class T>
 std::tuple<std::optional<Out<double>>, std::optional<Out<T>>, double, double>
 sparse_pass(Offsets start, In<std::int32_t, 1> column, Values<T> value, In<T, 2> left, In<T, 2> right,
-            std::int64_t rank, int rule, double alpha, double beta, double floor, bool want_num, bool want_terms,
-            bool want_loss, int threads) {
+            std::int64_t rank, int rule, double alpha, double beta, double floor, bool want_num,
+            bool want_terms, bool want_loss, int threads) {
     const std::int64_t rows = std::int64_t(start.size()) - 1, entries = start.data()[rows];
     const std::size_t stride = left.shape(1);
     require(rows >= 0 && std::int64_t(left.shape(0)) == rows, "left does not fit the rows");
-    require(right.shape(1) == stride && stride * sizeof(T) % 64 == 0, "factor rows must be padded to 64 bytes");
+    require(right.shape(1) == stride && stride * sizeof(T) % 64 == 0,
+            "factor rows must be padded to 64 bytes");
     require(rank > 0 && rank <= std::int64_t(stride) && threads > 0, "rank and threads must be positive");
     require(std::int64_t(column.size()) == entries, "columns do not fit the row starts");
     require(!value || std::int64_t(value->size()) == entries, "values do not fit the row starts");
-    auto num = want_num ? std::optional<Result<double>>({std::size_t(rows), std::size_t(rank)}) : std::nullopt;
+    auto num =
+        want_num ? std::optional<Result<double>>({std::size_t(rows), std::size_t(rank)}) : std::nullopt;
     auto terms = want_terms ? std::optional<Result<T>>({std::size_t(entries)}) : std::nullopt;
     double loss = 0, model = 0;
     {
@@ -57,6 +62,7 @@ sparse_pass(Offsets start, In<std::int32_t, 1> column, Values<T> value, In<T, 2>
         const std::vector<std::int64_t> cuts = balanced(start.data(), rows);
         std::vector<double> losses(parts), models(parts);
         const auto run_block = routines<T>().sparse;
+        threads = threads_for(double(entries) * (2 * rank + 20), threads);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
         for (std::int64_t i = 0; i < parts; ++i) {
             SparseBlock<T> block{};
@@ -83,8 +89,10 @@ Out<double> column_pass(Offsets start, In<std::int32_t, 1> row, In<std::int32_t,
                         In<T, 2> left, std::int64_t rank, int threads) {
     const std::int64_t columns = std::int64_t(start.size()) - 1;
     const std::size_t stride = left.shape(1);
-    require(stride * sizeof(T) % 64 == 0 && rank > 0 && rank <= std::int64_t(stride), "factor rows must be padded");
-    require(row.size() == entry.size() && std::int64_t(row.size()) == start.data()[columns], "entries do not fit");
+    require(stride * sizeof(T) % 64 == 0 && rank > 0 && rank <= std::int64_t(stride),
+            "factor rows must be padded");
+    require(row.size() == entry.size() && std::int64_t(row.size()) == start.data()[columns],
+            "entries do not fit");
     require(!terms || terms->size() == entry.size(), "terms do not fit the entries");
     require(threads > 0, "threads must be positive");
     Result<double> num({std::size_t(columns), std::size_t(rank)});
@@ -92,17 +100,18 @@ Out<double> column_pass(Offsets start, In<std::int32_t, 1> row, In<std::int32_t,
         nb::gil_scoped_release release;
         const std::vector<std::int64_t> cuts = balanced(start.data(), columns);
         const auto run_block = routines<T>().columns;
+        threads = threads_for(double(entry.size()) * (rank + 10), threads);
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
         for (std::int64_t i = 0; i < parts; ++i)
-            run_block({start.data(), row.data(), entry.data(), terms ? terms->data() : nullptr, left.data(), rank,
-                       std::int64_t(stride), cuts[i], cuts[i + 1], num.data()});
+            run_block({start.data(), row.data(), entry.data(), terms ? terms->data() : nullptr, left.data(),
+                       rank, std::int64_t(stride), cuts[i], cuts[i + 1], num.data()});
     }
     return num.release();
 }
 
 // The columns of a sparse matrix given by rows: starts, row of each entry, and its position in row order.
-std::tuple<Out<std::int64_t>, Out<std::int32_t>, Out<std::int32_t>> transpose(Offsets start, In<std::int32_t, 1> column,
-                                                                              std::int64_t columns) {
+std::tuple<Out<std::int64_t>, Out<std::int32_t>, Out<std::int32_t>>
+transpose(Offsets start, In<std::int32_t, 1> column, std::int64_t columns) {
     const std::int64_t rows = std::int64_t(start.size()) - 1, entries = start.data()[rows];
     require(std::int64_t(column.size()) == entries, "columns do not fit the row starts");
     Result<std::int64_t> out_start({std::size_t(columns) + 1});
@@ -138,12 +147,13 @@ Out<double> scatter_add(Offsets index, In<double, 2> values, std::int64_t rows) 
 }
 
 template <class T> void bind_type(nb::module_ &m) {
-    m.def("sparse_pass", &sparse_pass<T>, nb::arg("start"), nb::arg("column"), nb::arg("value").none().noconvert(),
-          nb::arg("left").noconvert(), nb::arg("right").noconvert(), nb::arg("rank"), nb::arg("rule"), nb::arg("alpha"),
-          nb::arg("beta"), nb::arg("floor"), nb::arg("want_num"), nb::arg("want_terms"), nb::arg("want_loss"),
-          nb::arg("threads"));
+    m.def("sparse_pass", &sparse_pass<T>, nb::arg("start"), nb::arg("column"),
+          nb::arg("value").none().noconvert(), nb::arg("left").noconvert(), nb::arg("right").noconvert(),
+          nb::arg("rank"), nb::arg("rule"), nb::arg("alpha"), nb::arg("beta"), nb::arg("floor"),
+          nb::arg("want_num"), nb::arg("want_terms"), nb::arg("want_loss"), nb::arg("threads"));
     m.def("column_pass", &column_pass<T>, nb::arg("start"), nb::arg("row"), nb::arg("entry"),
-          nb::arg("terms").none().noconvert(), nb::arg("left").noconvert(), nb::arg("rank"), nb::arg("threads"));
+          nb::arg("terms").none().noconvert(), nb::arg("left").noconvert(), nb::arg("rank"),
+          nb::arg("threads"));
 }
 
 } // namespace

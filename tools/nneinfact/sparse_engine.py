@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.contraction import Array
-from icml.tools.nneinfact.data import SparseData
-from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule
+from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule, wanted
 from icml.tools.nneinfact.plan import Plan
 from icml.tools.nneinfact.sides import FullSide, KeyedSide, Side
+from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.sparse_rows import SparseRows, row_and_column
 
 
@@ -44,7 +44,12 @@ class SparseEngine(Engine):
         self._matrix: tuple[Memo[NDArray[Any]], Memo[NDArray[Any]]] = (Memo(), Memo())
 
     def losses(self, factors: Sequence[Array], sides: tuple[int, ...] = ()) -> Losses:
-        return self._losses_in(self.kernel, factors, sides)
+        by_parts = self.kernel.rule is Rule.EUCLIDEAN and self._excluded is None
+        kept = self._euclidean_losses(factors, sides) if by_parts else None
+        if kept is not None:
+            return kept
+        losses = self._losses_in(self.kernel, factors, sides)
+        return self._with_square(factors, sides, losses) if by_parts else losses
 
     def exact_losses(self, factors: Sequence[Array]) -> Losses:
         return self._losses_in(replace(self.kernel, dtype=np.dtype(np.float64)), factors, ())
@@ -58,8 +63,8 @@ class SparseEngine(Engine):
             self.kernel.poll()
             self.passes += 1
             rule = Rule.DATA if euclidean else self.kernel.rule
-            sums = self._num[side].put(key, self._pass(self.kernel, self._rows, rule, factors, (side,))[0][side])
-        assert sums is not None
+            (num, _, _) = self._pass(self.kernel, self._rows, rule, factors, (side,))
+            sums = self._num[side].put(key, wanted(num[side]))
         return self.sides[side].pull(factor, sums, factors, self.kernel.threads)
 
     def denominator(self, factor: int, factors: Sequence[Array]) -> Array:
@@ -80,9 +85,10 @@ class SparseEngine(Engine):
         if self._excluded is None:
             return total
         side = self.plan.side(0)
-        sums = self._pass(self.kernel, self._excluded, Rule.WEIGHT, factors, (side,))[0][side]
-        assert sums is not None
-        return total - float((factors[0] * self.sides[side].pull(0, sums, factors, self.kernel.threads)).sum())
+        sums = wanted(self._pass(self.kernel, self._excluded, Rule.WEIGHT, factors, (side,))[0][side])
+        return total - float(
+            (factors[0] * self.sides[side].pull(0, sums, factors, self.kernel.threads)).sum()
+        )
 
     def _excluded_sums(self, side: int, factors: Sequence[Array]) -> Array:
         """Sums over the excluded cells of W (α+β = 1) or W ŷ (α+β = 2)."""
@@ -94,19 +100,17 @@ class SparseEngine(Engine):
             return kept
         self.kernel.poll()
         rule = Rule.WEIGHT if ones else Rule.MODEL
-        sums = self._pass(self.kernel, self._excluded, rule, factors, (side,))[0][side]
-        assert sums is not None
+        sums = wanted(self._pass(self.kernel, self._excluded, rule, factors, (side,))[0][side])
         return self._weight[side].put(key, sums)
 
     def _losses_in(self, kernel: Kernel, factors: Sequence[Array], sides: tuple[int, ...]) -> Losses:
         kernel.poll()
         self.passes += 1
         order = kernel.divergence.order
-        wanted = () if kernel.rule is Rule.EUCLIDEAN else sides
-        sums, loss, _ = self._pass(kernel, self._rows, kernel.rule, factors, wanted, loss=True)
-        for side in wanted:
-            if sums[side] is not None:
-                self._num[side].put(factors, sums[side])
+        feeding = () if kernel.rule is Rule.EUCLIDEAN else sides
+        sums, loss, _ = self._pass(kernel, self._rows, kernel.rule, factors, feeding, loss=True)
+        for side in feeding:
+            self._num[side].put(factors, wanted(sums[side]))
         total = self._free_total(factors, order)
         held = 0.0
         if self._excluded is not None:
@@ -123,7 +127,14 @@ class SparseEngine(Engine):
         return float((factors[0] * self.sides[side].pull(0, sums, factors, kernel.threads)).sum())
 
     def _pass(
-        self, kernel: Kernel, rows: SparseRows, rule: Rule, factors: Sequence[Array], sides: tuple[int, ...], *, loss: bool = False
+        self,
+        kernel: Kernel,
+        rows: SparseRows,
+        rule: Rule,
+        factors: Sequence[Array],
+        sides: tuple[int, ...],
+        *,
+        loss: bool = False,
     ) -> tuple[tuple[Array | None, Array | None], float, float]:
         """Sums of the wanted sides, the y part of the loss, and Σ ŷ^(α+β) over the entries."""
         left, right = (self._build(side, factors, kernel.dtype) for side in (0, 1))

@@ -5,8 +5,8 @@ constexpr int chunk = 256; // entries whose terms are kept between the two halve
 
 // acc[r] += a[i] * rows[index[i]] over the entries of one segment, `Vectors` vectors wide, into double.
 template <class T, int Vectors>
-ICML_INLINE void weighted_rows(const T *a, const std::int32_t *index, const std::int32_t *entry, std::int64_t n,
-                               const T *rows, std::int64_t stride, int columns, double *to) {
+ICML_INLINE void weighted_rows(const T *a, const std::int32_t *index, const std::int32_t *entry,
+                               std::int64_t n, const T *rows, std::int64_t stride, int columns, double *to) {
     constexpr int lanes = Lanes<T>::count;
     V<T> acc[Vectors] = {};
     for (std::int64_t i = 0; i < n; ++i) {
@@ -21,18 +21,23 @@ ICML_INLINE void weighted_rows(const T *a, const std::int32_t *index, const std:
 
 // The same over all columns, at most 4 vectors at once.
 template <class T>
-ICML_INLINE void weighted_sum(const T *a, const std::int32_t *index, const std::int32_t *entry, std::int64_t n,
-                              const T *rows, std::int64_t stride, std::int64_t rank, double *to) {
+ICML_INLINE void weighted_sum(const T *a, const std::int32_t *index, const std::int32_t *entry,
+                              std::int64_t n, const T *rows, std::int64_t stride, std::int64_t rank,
+                              double *to) {
     constexpr int lanes = Lanes<T>::count;
     std::int64_t c = 0;
     for (; c + 3 * lanes < rank; c += 4 * lanes) {
         const std::int64_t left = rank - c;
-        weighted_rows<T, 4>(a, index, entry, n, rows + c, stride, int(left < 4 * lanes ? left : 4 * lanes), to + c);
+        weighted_rows<T, 4>(a, index, entry, n, rows + c, stride, int(left < 4 * lanes ? left : 4 * lanes),
+                            to + c);
     }
     const int left = int(rank - c);
-    if (left > 2 * lanes) weighted_rows<T, 3>(a, index, entry, n, rows + c, stride, left, to + c);
-    else if (left > lanes) weighted_rows<T, 2>(a, index, entry, n, rows + c, stride, left, to + c);
-    else if (left > 0) weighted_rows<T, 1>(a, index, entry, n, rows + c, stride, left, to + c);
+    if (left > 2 * lanes)
+        weighted_rows<T, 3>(a, index, entry, n, rows + c, stride, left, to + c);
+    else if (left > lanes)
+        weighted_rows<T, 2>(a, index, entry, n, rows + c, stride, left, to + c);
+    else if (left > 0)
+        weighted_rows<T, 1>(a, index, entry, n, rows + c, stride, left, to + c);
 }
 
 template <class T> ICML_INLINE V<T> lanewise_product(const T *l, const T *r, int vectors) {
@@ -65,9 +70,12 @@ template <class T> class SparsePass {
   private:
     // x[i] = left[row] . right[column], not below the floor.
     void values(std::int64_t row, std::int64_t k, int n) {
-        if (vectors == 1) values_of<1>(row, k, n);
-        else if (vectors == 2) values_of<2>(row, k, n);
-        else values_of<0>(row, k, n);
+        if (vectors == 1)
+            values_of<1>(row, k, n);
+        else if (vectors == 2)
+            values_of<2>(row, k, n);
+        else
+            values_of<0>(row, k, n);
     }
 
     template <int Vectors> void values_of(std::int64_t row, std::int64_t k, int n) {
@@ -76,8 +84,8 @@ template <class T> class SparsePass {
         const V<T> floor = fill<T>(b.rule.floor);
         for (int i = 0; i < n; ++i) {
             while (b.start[row + 1] <= k + i) ++row;
-            partial[i % lanes] = lanewise_product(b.left + row * b.stride, b.right + b.column[k + i] * b.stride,
-                                                  Vectors ? Vectors : vectors);
+            partial[i % lanes] = lanewise_product(
+                b.left + row * b.stride, b.right + b.column[k + i] * b.stride, Vectors ? Vectors : vectors);
             if (i % lanes == lanes - 1) store(x + i - (lanes - 1), max<T>(sums<T>(partial), floor));
         }
         if (n % lanes) store(x + n / lanes * lanes, max<T>(sums<T>(partial), floor));
@@ -104,7 +112,8 @@ template <class T> class SparsePass {
                 store(x + i, R == Rule::data ? data : fill<T>(1));
             } else {
                 const V<T> value = n - i >= lanes ? load(x + i) : (counts ? load(x + i) : fill<T>(1));
-                const Cell<T> c = b.want_loss ? cell<T, R, true>(data, value, p) : cell<T, R, false>(data, value, p);
+                const Cell<T> c =
+                    b.want_loss ? cell<T, R, true>(data, value, p) : cell<T, R, false>(data, value, p);
                 if (b.want_loss) {
                     loss += counts ? c.loss : V<T>{};
                     model += counts ? value * c.den : V<T>{};
@@ -133,19 +142,32 @@ template <class T> class SparsePass {
 template <class T> void sparse_block(SparseBlock<T> &b) {
     SparsePass<T> pass(b);
     switch (b.rule.rule) {
-    case Rule::kl: return pass.template run<Rule::kl>();
-    case Rule::euclidean: return pass.template run<Rule::euclidean>();
-    case Rule::sum_one: return pass.template run<Rule::sum_one>();
-    case Rule::beta_zero: return pass.template run<Rule::beta_zero>();
-    case Rule::beta: return pass.template run<Rule::beta>();
-    case Rule::general: return pass.template run<Rule::general>();
-    case Rule::is: return pass.template run<Rule::is>();
-    case Rule::sum_zero: return pass.template run<Rule::sum_zero>();
-    case Rule::alpha_zero: return pass.template run<Rule::alpha_zero>();
-    case Rule::both_zero: return pass.template run<Rule::both_zero>();
-    case Rule::data: return pass.template run<Rule::data>();
-    case Rule::weight: return pass.template run<Rule::weight>();
-    case Rule::model: return pass.template run<Rule::model>();
+    case Rule::kl:
+        return pass.template run<Rule::kl>();
+    case Rule::euclidean:
+        return pass.template run<Rule::euclidean>();
+    case Rule::sum_one:
+        return pass.template run<Rule::sum_one>();
+    case Rule::beta_zero:
+        return pass.template run<Rule::beta_zero>();
+    case Rule::beta:
+        return pass.template run<Rule::beta>();
+    case Rule::general:
+        return pass.template run<Rule::general>();
+    case Rule::is:
+        return pass.template run<Rule::is>();
+    case Rule::sum_zero:
+        return pass.template run<Rule::sum_zero>();
+    case Rule::alpha_zero:
+        return pass.template run<Rule::alpha_zero>();
+    case Rule::both_zero:
+        return pass.template run<Rule::both_zero>();
+    case Rule::data:
+        return pass.template run<Rule::data>();
+    case Rule::weight:
+        return pass.template run<Rule::weight>();
+    case Rule::model:
+        return pass.template run<Rule::model>();
     }
 }
 

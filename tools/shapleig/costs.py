@@ -61,10 +61,10 @@ def parse_cost(text: str, players: int) -> CostModel:
     plain = text.replace(" ", "")
     if plain == "measured":
         return CostModel()
-    by_size = re.fullmatch(rf"(?:{_NUMBER}(?:\+|$))?(?:{_NUMBER}\*)?(size)?", plain)
+    by_size = re.fullmatch(rf"(?:{_NUMBER}\+)?(?:{_NUMBER}\*)?size", plain)
     by_player = re.fullmatch(rf"(?:{_NUMBER}\+)?({_NUMBER}(?:,{_NUMBER})+)", plain)
-    if plain and by_size and (by_size[3] or by_size[1]) and not (by_size[2] and not by_size[3]):
-        parts: tuple[float, ...] = (float(by_size[2] or 1) if by_size[3] else 0.0,)
+    if by_size:
+        parts: tuple[float, ...] = (float(by_size[2] or 1),)
         base = float(by_size[1] or 0)
     elif by_player:
         parts = tuple(float(part) for part in by_player[2].split(","))

@@ -14,6 +14,10 @@ ShaplEIG, 2026 - gets the Shapley case from tables of elementary symmetric polyn
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +41,25 @@ def shapley_covariances(
     scales = np.asarray(lengthscale, dtype=float)
     signs = 2.0 * np.asarray(X, dtype=float) - 1.0
     return cross_covariance(signs, scales, outputscale, semivalue).T, value_covariance(scales, outputscale, semivalue)
+
+
+def coalition_weights(X: Array, semivalue: Semivalue = SHAPLEY) -> Array:
+    """d phi_i / d v(x) for rows x in +-1: how much the value of each single coalition counts, (t, p)."""
+    weights = np.array([float(weight) for weight in semivalue.weights(X.shape[1])])
+    inside = X > 0
+    sizes = inside.sum(axis=1)
+    joined, left = np.append(0.0, weights)[sizes], -np.append(weights, 0.0)[sizes]
+    result: Array = np.where(inside, joined[:, None], left[:, None])
+    return result
+
+
+@lru_cache(maxsize=64)
+def weight_products(players: int, semivalue: Semivalue = SHAPLEY) -> tuple[float, float]:
+    """sum over all coalitions of (d phi_i / d v)(d phi_j / d v), for i = j and for i != j."""
+    weights = semivalue.weights(players)
+    same = sum((2 * math.comb(players - 1, k) * weights[k] ** 2 for k in range(players)), Fraction(0))
+    steps = (math.comb(players - 2, k) * (weights[k + 1] - weights[k]) ** 2 for k in range(players - 1))
+    return float(same), float(sum(steps, Fraction(0)))
 
 
 def kernel(A: Array, B: Array, lengthscale: Array, outputscale: float) -> Array:

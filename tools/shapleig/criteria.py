@@ -12,8 +12,8 @@ from icml.tools.shapleig.semivalues import Array
 
 Criterion = Literal["auto", "eig", "trace", "variance", "random"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
-TRACE_FROM = 2.0
-EIG_FROM = 5.0
+TRACE_FROM = 1.6
+EIG_FROM = 3.0
 """`auto` goes from variance to trace, and from trace to eig, at these multiples of the number of players."""
 
 

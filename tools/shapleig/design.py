@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +19,10 @@ from icml.tools.shapleig.candidates import Coalition, Mask, key_of, mask_of
 from icml.tools.shapleig.costs import CostModel
 from icml.tools.shapleig.criteria import Criterion, parse_criterion, resolve, score
 from icml.tools.shapleig.estimate import Estimate, Evaluations, infer
-from icml.tools.shapleig.hyperparameters import Hyperparameters, MapFit
+from icml.tools.shapleig.hyperparameters import Fitted, MapFit
 from icml.tools.shapleig.posterior import Candidates, Posterior
 from icml.tools.shapleig.semivalues import Array, Semivalue, parse_semivalue
+from icml.tools.shapleig.threads import single_threaded
 
 MAX_SEED = 2**64 - 1
 
@@ -52,15 +53,6 @@ class Settings:
         return parse_semivalue(self.index)
 
 
-@dataclass
-class _Scored:
-    """Coalitions under choice and their scores."""
-
-    masks: Mask
-    terms: Candidates
-    scores: Array = field(default_factory=lambda: np.empty(0))
-
-
 class ShapleyDesign:
     """A study in memory.
 
@@ -72,6 +64,7 @@ class ShapleyDesign:
         noise: "fixed" takes evaluations to be exact, "learn" fits a noise variance and averages repeats.
         cost: prefer coalitions that are cheap for what they tell.
         candidates: how many coalitions to choose from when there are more than 65,536.
+        fit: the memory of an earlier design of the same study.
     """
 
     def __init__(
@@ -84,6 +77,7 @@ class ShapleyDesign:
         noise: str = "fixed",
         cost: CostModel | None = None,
         candidates: int = 2048,
+        fit: MapFit | None = None,
     ) -> None:
         if n_players < 2:
             raise InputError(f"expected at least 2 players, got {n_players}")
@@ -99,7 +93,7 @@ class ShapleyDesign:
         self.evaluations = Evaluations(n_players, repeats_allowed=noise == "learn")
         self.pending: dict[Coalition, None] = {}
         self.failed: dict[Coalition, None] = {}
-        self._fit = MapFit(learn_noise=self.settings.learn_noise)
+        self._fit = fit or MapFit(learn_noise=self.settings.learn_noise)
         self._estimate: Estimate | None = None
 
     # -- telling -----------------------------------------------------------------------------------------------------------
@@ -157,7 +151,8 @@ class ShapleyDesign:
         known = {**dict.fromkeys(self.evaluations.keys()), **self.pending, **({} if retry else self.failed)}
         chosen = self._initial(n, known)
         if len(chosen) < n:
-            chosen += self._chosen(n - len(chosen), [*self.pending, *chosen], {**known, **dict.fromkeys(chosen)})
+            with single_threaded():
+                chosen += self._chosen(n - len(chosen), [*self.pending, *chosen], {**known, **dict.fromkeys(chosen)})
         return np.frombuffer(b"".join(chosen), dtype=np.bool_).reshape(-1, self.n_players).copy()
 
     def _initial(self, n: int, known: dict[Coalition, None]) -> list[Coalition]:
@@ -208,12 +203,10 @@ class ShapleyDesign:
                 masks = np.vstack([masks, better])
                 terms = terms.joined(posterior.candidates(2.0 * better[None] - 1.0))
                 index = len(masks) - 1
-            key = key_of(masks[index])
-            chosen.append(key)
+            chosen.append(key_of(masks[index]))
             if len(chosen) < n:
-                kept = np.array([row != key for row in map(key_of, masks)])
-                terms = posterior.condition(terms, index, kept)
-                masks = masks[kept]
+                terms = posterior.condition(terms, index)
+                masks = terms.W > 0
         return chosen
 
     def _climb(self, start: Mask, value: float, posterior: Posterior, known: dict[Coalition, None]) -> Mask:
@@ -244,18 +237,20 @@ class ShapleyDesign:
         waiting = [mask_of(key) for key in pending]
         X = 2.0 * np.vstack([done.masks, *waiting]) - 1.0
         repeats = np.concatenate([done.repeats, np.ones(len(waiting))])
-        return Posterior(self.hyperparameters, X, repeats, self.semivalue)
+        return Posterior(self.fitted.theta, X, repeats, self.semivalue)
 
     @property
-    def hyperparameters(self) -> Hyperparameters:
-        """Of the process over standardised values, fitted to the evaluations so far."""
-        return self._fit(self.evaluations)
+    def fitted(self) -> Fitted:
+        """Hyper-parameters for the evaluations so far."""
+        with single_threaded():
+            return self._fit(self.evaluations)
 
     @property
     def estimate(self) -> Estimate:
         """Values, covariance and diagnostics, given the evaluations so far."""
         if self._estimate is None:
-            self._estimate = infer(self.evaluations, self.hyperparameters, self.semivalue)
+            with single_threaded():
+                self._estimate = infer(self.evaluations, self.fitted, self.semivalue)
         return self._estimate
 
     @property

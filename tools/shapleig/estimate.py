@@ -92,7 +92,7 @@ def infer(evaluations: Evaluations, fitted: Fitted, semivalue: Semivalue) -> Est
     elif not constant:
         posterior = Posterior(fitted.theta, 2.0 * evaluations.masks - 1.0, evaluations.repeats, semivalue)
         standard = (observed - fitted.centre) / fitted.scale
-        calibration = max(1.0, float(np.mean(posterior.leave_one_out(standard) ** 2))) if known > 1 else 1.0
+        calibration = inflation(posterior.leave_one_out(standard), players)
         values = posterior.mean(standard) * fitted.scale
         covariance = posterior.covariance * (fitted.scale**2 * calibration)
         if total is not None and semivalue.efficient and not fitted.learn_noise:
@@ -102,17 +102,29 @@ def infer(evaluations: Evaluations, fitted: Fitted, semivalue: Semivalue) -> Est
     )
 
 
+def inflation(leave_one_out: Array, players: int) -> float:
+    """What the model's variances are multiplied by, at least 1.
+
+    The mean squared leave-one-out residual, for a model that does not fit; and as in a regression t / (t - parameters), at most
+    2, because the hyper-parameters were fitted to the same evaluations.
+    """
+    known = len(leave_one_out)
+    if known < 2:
+        return 1.0
+    spent = min(players + 3.0, 0.5 * known)
+    return max(1.0, float(np.mean(leave_one_out**2))) * known / (known - spent)
+
+
 def share_out(values: Array, total: float) -> Array:
     """The values shifted alike so that `math.fsum` of them is `total` to the last digit."""
     shifted = values + (total - math.fsum(values)) / len(values)
-    # What rounding leaves goes to the largest value that is still fine enough to take it.
-    fine = np.abs(shifted) <= abs(total)
-    taker = int(np.argmax(np.where(fine, np.abs(shifted), -1.0))) if fine.any() else int(np.argmin(np.abs(shifted)))
+    # What rounding leaves goes to the value with the finest digits.
+    finest = int(np.argmin(np.abs(shifted)))
     for _ in range(4):
-        rest = total - math.fsum(shifted)
-        if rest == 0:
+        rest = math.fsum([total, *(-shifted)])
+        if shifted[finest] + rest == shifted[finest]:
             break
-        shifted[taker] += rest
+        shifted[finest] += rest
     return shifted
 
 

@@ -25,6 +25,7 @@ class Evaluations:
         self._repeats_allowed = repeats_allowed
         self._values: dict[Coalition, list[float]] = {}
         self._costs: dict[Coalition, float] = {}
+        self._repeated = 0
 
     def __len__(self) -> int:
         return len(self._values)
@@ -36,6 +37,11 @@ class Evaluations:
         """The (mean) value of a coalition; raises KeyError if it is not evaluated."""
         values = self._values[key]
         return values[0] if len(values) == 1 else math.fsum(values) / len(values)
+
+    @property
+    def version(self) -> object:
+        """Differs whenever what was told of the earlier coalitions has changed."""
+        return self._repeated
 
     def keys(self) -> KeysView[Coalition]:
         """The coalitions, in order."""
@@ -56,6 +62,7 @@ class Evaluations:
             self._values[key] = [value]
         elif self._repeats_allowed:
             told.append(value)
+            self._repeated += 1
         elif told[0] != value:
             raise InputError(
                 f"this coalition was told before with another value, {told[0]!r}, now {value!r}; "
@@ -78,6 +85,12 @@ class Evaluations:
     def repeats(self) -> Array:
         """Observations of each, (t,)."""
         return np.array([len(values) for values in self._values.values()], dtype=float)
+
+    def scatter(self, count: int) -> tuple[float, int]:
+        """Sum of squares of the repeats of the first `count` coalitions around their means, and its degrees of freedom."""
+        repeated = [np.array(values) for values in list(self._values.values())[:count] if len(values) > 1]
+        squares = math.fsum(float(np.sum((values - values.mean()) ** 2)) for values in repeated)
+        return squares, sum(len(values) - 1 for values in repeated)
 
     @property
     def costs(self) -> Array:

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from icml.tools.shapleig.covariances import cross_covariance, kernel, value_covariance
+from icml.tools.shapleig.covariances import (
+    coalition_weights,
+    cross_covariance,
+    kernel,
+    value_covariance,
+    weight_products,
+)
 from icml.tools.shapleig.hyperparameters import Hyperparameters
 from icml.tools.shapleig.semivalues import Array, Semivalue
 
@@ -21,7 +27,7 @@ class Posterior:
 
     Args:
         theta: hyper-parameters.
-        X: coalitions conditioned on, in +-1, (t, p).
+        X: coalitions conditioned on, in +-1, all different, (t, p).
         repeats: observations behind each of them, (t,).
         semivalue: the index.
 
@@ -36,13 +42,27 @@ class Posterior:
         self.semivalue = semivalue
         self._X = X
         matrix = kernel(X, X, theta.lengthscale, theta.outputscale)
-        matrix[np.diag_indices(len(X))] += theta.noise / repeats
+        matrix[np.diag_indices(len(X))] += theta.roughness + theta.noise / repeats
         self._lower: Array = cholesky(matrix, lower=True, check_finite=False) if len(X) else matrix
-        cross = cross_covariance(X, theta.lengthscale, theta.outputscale, semivalue)
+        cross = self._cross(X)
         # Rows of `_loadings` are L^-1 cov(v(X), phi).
         self._loadings: Array = solve_triangular(self._lower, cross, lower=True, check_finite=False) if len(X) else cross
-        covariance = value_covariance(theta.lengthscale, theta.outputscale, semivalue) - self._loadings.T @ self._loadings
+        covariance = self._prior_covariance() - self._loadings.T @ self._loadings
         self.covariance: Array = 0.5 * (covariance + covariance.T)
+
+    def _cross(self, X: Array) -> Array:
+        """Prior cov(v(x), phi), smooth and rough, (n, p)."""
+        theta = self.theta
+        smooth = cross_covariance(X, theta.lengthscale, theta.outputscale, self.semivalue)
+        return smooth + theta.roughness * coalition_weights(X, self.semivalue)
+
+    def _prior_covariance(self) -> Array:
+        """Prior cov(phi, phi), smooth and rough, (p, p)."""
+        theta, players = self.theta, len(self.theta.lengthscale)
+        same, other = weight_products(players, self.semivalue)
+        rough = np.full((players, players), theta.roughness * other)
+        np.fill_diagonal(rough, theta.roughness * same)
+        return value_covariance(theta.lengthscale, theta.outputscale, self.semivalue) + rough
 
     def whiten(self, y: Array) -> Array:
         """L^-1 (y - m) for the values y of the first len(y) coalitions."""
@@ -71,19 +91,24 @@ class Posterior:
         from scipy.linalg import solve_triangular
 
         theta = self.theta
-        cross = cross_covariance(W, theta.lengthscale, theta.outputscale, self.semivalue)
-        variance = np.full(len(W), theta.outputscale + theta.noise)
+        cross = self._cross(W)
+        variance = np.full(len(W), theta.outputscale + theta.roughness + theta.noise)
         if not len(self._X):
             return Candidates(W, cross, variance, np.empty((0, len(W))))
         prior = kernel(self._X, W, theta.lengthscale, theta.outputscale)
         whitened = solve_triangular(self._lower, prior, lower=True, check_finite=False, overwrite_b=True)
         cross -= whitened.T @ self._loadings
         variance -= np.einsum("tn,tn->n", whitened, whitened)
-        return Candidates(W, cross, np.maximum(variance, 0.5 * theta.noise), whitened)
+        return Candidates(W, cross, np.maximum(variance, self._least_variance), whitened)
+
+    @property
+    def _least_variance(self) -> float:
+        return 0.5 * (self.theta.roughness + self.theta.noise)
 
     def condition(self, candidates: Candidates, index: int) -> Candidates:
-        """Adds one candidate to what is conditioned on; returns the other candidates given it too."""
+        """Adds one candidate to what is conditioned on; returns the others given it too, without those equal to it."""
         theta = self.theta
+        W = candidates.W
         scale = math.sqrt(candidates.variance[index])
         loading = candidates.cross[index] / scale
         t = len(self._X)
@@ -92,23 +117,23 @@ class Posterior:
         lower[t, :t] = candidates.whitened[:, index]
         lower[t, t] = scale
         self._lower = lower
-        row = kernel(candidates.W[index : index + 1], candidates.W, theta.lengthscale, theta.outputscale)[0]
-        row = (row - candidates.whitened[:, index] @ candidates.whitened) / scale
-        self._X = np.vstack([self._X, candidates.W[index]])
+        self._X = np.vstack([self._X, W[index]])
         self._loadings = np.vstack([self._loadings, loading])
         self.covariance = self.covariance - np.outer(loading, loading)
-        rest = np.arange(len(candidates.W)) != index
+        rest = (W != W[index]).any(axis=1)
+        row = kernel(W[index : index + 1], W[rest], theta.lengthscale, theta.outputscale)[0]
+        row = (row - candidates.whitened[:, index] @ candidates.whitened[:, rest]) / scale
         return Candidates(
-            candidates.W[rest],
-            candidates.cross[rest] - np.outer(row[rest], loading),
-            np.maximum(candidates.variance[rest] - row[rest] ** 2, 0.5 * theta.noise),
-            np.vstack([candidates.whitened[:, rest], row[rest]]),
+            W[rest],
+            candidates.cross[rest] - np.outer(row, loading),
+            np.maximum(candidates.variance[rest] - row**2, self._least_variance),
+            np.vstack([candidates.whitened[:, rest], row]),
         )
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Coalitions that may be evaluated next.
+    """Coalitions that may be evaluated next, none of which is conditioned on.
 
     Args:
         W: in +-1, (n, p).
@@ -121,3 +146,12 @@ class Candidates:
     cross: Array
     variance: Array
     whitened: Array
+
+    def joined(self, other: Candidates) -> Candidates:
+        """These and the others."""
+        return Candidates(
+            np.vstack([self.W, other.W]),
+            np.vstack([self.cross, other.cross]),
+            np.concatenate([self.variance, other.variance]),
+            np.hstack([self.whitened, other.whitened]),
+        )

@@ -26,6 +26,7 @@ from icml.tools.shapleig.coalition_text import Players
 from icml.tools.shapleig.costs import CostModel
 from icml.tools.shapleig.criteria import parse_criterion
 from icml.tools.shapleig.design import Settings, ShapleyDesign
+from icml.tools.shapleig.hyperparameters import MapFit
 from icml.tools.shapleig.results import Told, parse_value
 
 Status = Literal["done", "pending", "failed"]
@@ -72,6 +73,7 @@ class Study:
         lines = self._ledger.read()
         self.settings = _read_settings(lines, self.name)
         self.players = self._read_header(lines)
+        self._fit = MapFit(learn_noise=self.settings.learn_noise)  # rows never change, so its memory stays true
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], players: Players, settings: Settings) -> Study:
@@ -81,12 +83,16 @@ class Study:
             InputError: the file is there already, or cannot be made.
         """
         header = _csv_line([*players.names, *_COLUMNS])
-        Ledger.create(path, [_TITLE, _SETTINGS + json.dumps(_settings_object(settings)), header])
+        Ledger.create(path, [_TITLE, _SETTINGS + json.dumps(settings_object(settings)), header])
         return cls(path)
 
     def rows(self) -> list[Row]:
         """Everything asked and told, in order."""
         return self._parse(self._ledger.read())
+
+    def attempts(self) -> int:
+        """Evaluations that have ended, failed ones and repeats included."""
+        return sum(row.status != "pending" for row in self.rows())
 
     def design(self) -> ShapleyDesign:
         """The study in memory, as it is now."""
@@ -120,7 +126,7 @@ class Study:
             lines = []
             for item in told:
                 known = len(design.evaluations), tuple(design.evaluations.repeats), len(design.failed)
-                self._apply(design, item.mask, item.value, item.cost, source, item.line)
+                apply(design, self.players, item, source)
                 if known != (len(design.evaluations), tuple(design.evaluations.repeats), len(design.failed)):
                     status: Status = "failed" if item.value is None else "done"
                     lines.append(self._line(item.mask, item.value, item.cost, status))
@@ -128,34 +134,13 @@ class Study:
         return len(lines)
 
     def _load(self, rows: Sequence[Row]) -> ShapleyDesign:
-        settings = self.settings
-        design = ShapleyDesign(
-            len(self.players),
-            settings.index,
-            settings.criterion,
-            settings.seed,
-            noise="learn" if settings.learn_noise else "fixed",
-            cost=settings.cost,
-            candidates=settings.candidates,
-        )
+        design = new_design(self.players, self.settings, fit=self._fit)
         for row in rows:
             if row.status == "pending":
                 design.mark_pending(row.mask)
             else:
-                self._apply(design, row.mask, row.value, row.cost, self.name, row.line)
+                apply(design, self.players, Told(row.mask, row.value, row.cost, row.line), self.name)
         return design
-
-    def _apply(
-        self, design: ShapleyDesign, mask: Mask, value: float | None, cost: float, source: str, line: int
-    ) -> None:
-        if value is None:
-            design.mark_failed(mask)
-            return
-        try:
-            design.tell(mask, value, cost)
-        except InputError as error:
-            coalition = json.dumps([n for n, member in zip(self.players.names, mask.tolist(), strict=True) if member])
-            raise InputError(f"{coalition}: {error.message}", source, line) from error
 
     def _line(self, mask: Mask, value: float | None, cost: float, status: Status) -> str:
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -206,27 +191,70 @@ class Study:
             raise InputError(error.message, self.name, number) from error
 
 
+def new_design(players: Players, settings: Settings, *, fit: MapFit | None = None) -> ShapleyDesign:
+    """A design without evaluations."""
+    return ShapleyDesign(
+        len(players),
+        settings.index,
+        settings.criterion,
+        settings.seed,
+        noise="learn" if settings.learn_noise else "fixed",
+        cost=settings.cost,
+        candidates=settings.candidates,
+        fit=fit,
+    )
+
+
+def load_results(players: Players, settings: Settings, told: Sequence[Told], source: str) -> ShapleyDesign:
+    """A design from results alone.
+
+    Raises:
+        InputError: two of them contradict each other; the line is named.
+    """
+    design = new_design(players, settings)
+    for item in told:
+        apply(design, players, item, source)
+    return design
+
+
+def apply(design: ShapleyDesign, players: Players, item: Told, source: str) -> None:
+    """Tells a design one result; an error names the coalition, the source and the line."""
+    if item.value is None:
+        design.mark_failed(item.mask)
+        return
+    try:
+        design.tell(item.mask, item.value, item.cost)
+    except InputError as error:
+        raise InputError(f"{players.write(item.mask, 'json')}: {error.message}", source, item.line or None) from error
+
+
+def is_study(path: str | os.PathLike[str]) -> bool:
+    """Whether the file begins as a study does."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(_TITLE)) == _TITLE.encode()
+    except OSError:
+        return False
+
+
 def differences(old: Study, players: Players | None, settings: dict[str, object]) -> list[str]:
     """In which of the given settings a study differs, as "the seed is 0, not 1"; what is None was not given."""
     found = []
     if players is not None and players != old.players:
         found.append(f"it has other players ({len(old.players)}: {', '.join(old.players.names[:4])}, …)")
-    have = _settings_object(old.settings)
+    have = settings_object(old.settings)
     for key, value in settings.items():
         if value is not None and have[key] != value:
             found.append(f"its {key.replace('_', ' ')} is {have[key]!r}, not {value!r}")
     return found
 
 
-def _settings_object(settings: Settings) -> dict[str, object]:
-    plain = asdict(settings)
-    plain["noise"] = "learn" if plain.pop("learn_noise") else "fixed"
-    return plain
-
-
 def settings_object(settings: Settings) -> dict[str, object]:
     """The settings as the file's comment holds them."""
-    return _settings_object(settings)
+    plain = asdict(settings)
+    plain["noise"] = "learn" if plain.pop("learn_noise") else "fixed"
+    plain["cost"] = None if settings.cost is None else {"base": settings.cost.base, "parts": settings.cost.parts}
+    return json.loads(json.dumps(plain))  # type: ignore[no-any-return]  # tuples become lists, as in a file
 
 
 def _read_settings(lines: Sequence[str], name: str) -> Settings:

@@ -1,0 +1,435 @@
+"""shapleig against shapiq: one run prints every ratio that the man page quotes.
+
+    python bench/shapleig.py [--peer-python PYTHON] [--seeds N] [SECTION ...]
+
+Sections: accuracy, criteria, coverage, overhead (default: all), and games, which makes the tables of tests/data/shapleig anew.
+The peers are those of shapiq >= 1.8 with its extras `shapleig` and `proxy`; it needs Python >= 3.12, so it may live in another
+environment, whose interpreter --peer-python names. Errors are mean squared errors relative to the mean squared value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+GAMES = ROOT / "tests" / "data" / "shapleig" / "games.npz"
+PEERS = ("KernelSHAP", "LeverageSHAP", "PermutationSamplingSV", "OddSHAP", "RegressionMSR", "ProxySHAP", "SVARM")
+FRACTIONS = (2.4, 3.2, 4.8, 6.4, 9.6)
+"""Budgets as multiples of the players: 24, 32, 48, 64, 96 for ten."""
+TUNED_ON = ("fi0", "fi2", "fi4", "dv0", "dv2")
+"""The half of the first ten games that the switch of --criterion auto was tuned on."""
+HELD_OUT = ("fi1", "fi3", "dv1", "dv3", "dv4")
+
+
+def load_games() -> dict[str, np.ndarray]:
+    """Complete tables by name; bit i of the index = player i takes part."""
+    with np.load(GAMES) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def players_of(table: np.ndarray) -> int:
+    """p of a table of 2^p values."""
+    return len(table).bit_length() - 1
+
+
+def budgets_of(table: np.ndarray) -> list[int]:
+    """The budgets of a game."""
+    return [int(share * players_of(table) + 0.5) for share in FRACTIONS]
+
+
+def family(name: str) -> str:
+    """The games' family: the letters of the name."""
+    return name.rstrip("0123456789")
+
+
+# -- ours ------------------------------------------------------------------------------------------------------------------
+
+
+def our_run(table: np.ndarray, criterion: str, seed: int, budgets: list[int]) -> Iterator[tuple[int, Any]]:
+    """The estimate at each of the budgets of one run."""
+    from icml.tools.shapleig import ShapleyDesign
+
+    design = ShapleyDesign(players_of(table), criterion=criterion, seed=seed)
+    codes = 1 << np.arange(design.n_players)
+    while len(design.evaluations) < budgets[-1]:
+        following = design.ask()
+        design.tell(following, table[following @ codes])
+        if len(design.evaluations) in budgets:
+            yield len(design.evaluations), design.estimate
+
+
+def relative_error(values: np.ndarray, truth: np.ndarray) -> float:
+    """Mean squared error over the mean squared value."""
+    return float(np.mean((values - truth) ** 2) / np.mean(truth**2))
+
+
+def truth_of(table: np.ndarray) -> np.ndarray:
+    """The exact Shapley values."""
+    from icml.tools.shapleig import exact_values
+    from icml.tools.shapleig.semivalues import SHAPLEY
+
+    return exact_values(table, SHAPLEY)
+
+
+def our_errors(table: np.ndarray, criterion: str, seeds: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean error and coverage of the 95 % intervals at each budget."""
+    truth, budgets = truth_of(table), budgets_of(table)
+    errors, covered = [], []
+    for seed in range(seeds):
+        estimates = [estimate for _, estimate in our_run(table, criterion, seed, budgets)]
+        errors.append([relative_error(e.values, truth) for e in estimates])
+        covered.append([float(np.mean(np.abs(e.values - truth) <= e.halfwidth())) for e in estimates])
+    return np.mean(errors, axis=0), np.mean(covered, axis=0)
+
+
+# -- the peers, in their own interpreter -----------------------------------------------------------------------------------
+
+
+def worker() -> None:
+    """Answers requests, one JSON object a line, with shapiq; runs in the peers' interpreter."""
+    warnings.filterwarnings("ignore")
+    import shapiq.approximator as approximators
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        table = np.array(request["table"]) if "table" in request else None
+        players = request["players"]
+        answers = []
+        start = time.process_time()
+        for budget in request["budgets"]:
+            estimator = make_peer(approximators, request["peer"], players, request["seed"])
+            game = (lambda Z: table[np.atleast_2d(Z).astype(int) @ (1 << np.arange(players))]) if table is not None else smooth_game
+            with contextlib.redirect_stdout(sys.stderr):
+                result = estimator.approximate(budget, game)
+            answers.append([float(result[(i,)]) for i in range(players)])
+        print(json.dumps({"values": answers, "seconds": time.process_time() - start}), flush=True)
+
+
+def make_peer(approximators: Any, name: str, players: int, seed: int) -> Any:
+    """An estimator at its own defaults, but for pairing, which helps KernelSHAP and SVARM."""
+    options: dict[str, Any] = {"random_state": seed}
+    if name in ("KernelSHAP", "SVARM"):
+        options["pairing_trick"] = True
+    if name == "RegressionMSR":
+        options["index"] = "SV"
+    if name == "ProxySHAP":
+        options.update(index="SV", max_order=1)
+    if name == "ShaplEIG":
+        options["show_progress"] = False
+    return getattr(approximators, name)(players, **options)
+
+
+def smooth_game(Z: np.ndarray) -> np.ndarray:
+    """A game for any number of players, for timing: diminishing returns of unequal players, and some pairs."""
+    Z = np.atleast_2d(Z).astype(float)
+    strength = 1.0 / (1.0 + np.arange(Z.shape[1]) % 17)
+    pairs = (Z[:, :-1] * Z[:, 1:]) @ strength[1:]
+    return np.sqrt(Z @ strength) + 0.05 * pairs
+
+
+class Peers:
+    """shapiq in another interpreter."""
+
+    def __init__(self, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, "--worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """One request; returns `values` and CPU `seconds`."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        """Ends it."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
+# -- sections --------------------------------------------------------------------------------------------------------------
+
+
+def bench_accuracy(python: str, seeds: int) -> None:
+    """Error at equal evaluations, by family, and the geometric mean of peer / ours over all games and budgets."""
+    peers = Peers(python)
+    games = load_games()
+    ours = {name: our_errors(table, "auto", seeds)[0] for name, table in games.items()}
+    theirs: dict[str, dict[str, np.ndarray]] = {}
+    for peer in PEERS:
+        theirs[peer] = {}
+        for name, table in games.items():
+            truth, budgets = truth_of(table), budgets_of(table)
+            runs = [
+                peers.ask(peer=peer, players=players_of(table), table=table.tolist(), budgets=budgets, seed=seed)["values"]
+                for seed in range(seeds)
+            ]
+            theirs[peer][name] = np.mean(
+                [[relative_error(np.array(v), truth) for v in run] for run in runs], axis=0
+            )
+    peers.close()
+    print(f"\nerror by family, mean over games and {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player")
+    rows = {"shapleig": ours, **theirs}
+    for kind in dict.fromkeys(map(family, games)):
+        for label, by_game in rows.items():
+            mean = np.mean([errors for name, errors in by_game.items() if family(name) == kind], axis=0)
+            print(f"  {kind:6s} {label:22s} " + " ".join(f"{x:9.5f}" for x in mean))
+    print("\npeer / ours: at each budget (all games, ratio of means), geometric mean over games and budgets")
+    for peer in PEERS:
+        by_budget = np.mean(list(theirs[peer].values()), axis=0) / np.mean(list(ours.values()), axis=0)
+        logs = [np.log(theirs[peer][name] / ours[name]) for name in games]
+        print(
+            f"  {peer:22s} " + " ".join(f"{x:7.2f}" for x in by_budget) + f"   geometric mean {np.exp(np.mean(logs)):.2f}x"
+            f"   least family and budget {_least(theirs[peer], ours):.2f}x"
+        )
+
+
+def _least(theirs: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> float:
+    kinds = dict.fromkeys(map(family, ours))
+    means = [
+        [np.mean([errors for name, errors in side.items() if family(name) == kind], axis=0) for kind in kinds]
+        for side in (theirs, ours)
+    ]
+    return float(np.min(np.array(means[0]) / np.array(means[1])))
+
+
+def bench_criteria(python: str, seeds: int) -> None:
+    """The criteria on the games that `auto` was tuned on, on those held out, and on new families."""
+    games = load_games()
+    rest = [name for name in games if name not in (*TUNED_ON, *HELD_OUT)]
+    groups = {"tuned on": TUNED_ON, "held out": HELD_OUT}
+    groups |= {f"new: {kind}": tuple(n for n in rest if family(n) == kind) for kind in dict.fromkeys(map(family, rest))}
+    print(f"\ngeometric mean of the error over games, {seeds} seeds each, at 2.4 .. 9.6 evaluations a player; all")
+    for group, names in groups.items():
+        for criterion in ("auto", "eig", "trace", "variance", "random"):
+            errors = np.array([our_errors(games[name], criterion, seeds)[0] for name in names])
+            by_budget = np.exp(np.log(errors).mean(axis=0))
+            print(
+                f"  {group:10s} {criterion:9s} " + " ".join(f"{x:8.5f}" for x in by_budget)
+                + f"   {np.exp(np.log(errors).mean()):8.5f}"
+            )
+
+
+def bench_coverage(python: str, seeds: int) -> None:
+    """How often the 95 % intervals hold the exact value."""
+    games = load_games()
+    print(f"\ncoverage of the 95 % intervals, {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player")
+    everything = []
+    for kind in dict.fromkeys(map(family, games)):
+        covered = np.mean([our_errors(t, "auto", seeds)[1] for n, t in games.items() if family(n) == kind], axis=0)
+        print(f"  {kind:6s} " + " ".join(f"{x:5.3f}" for x in covered))
+    for table in games.values():
+        everything.append(our_errors(table, "auto", seeds)[1])
+    covered = np.mean(everything, axis=0)
+    print("  all    " + " ".join(f"{x:5.3f}" for x in covered) + f"   from 3.2 on {covered[1:].mean():.3f}")
+
+
+def bench_overhead(python: str, seeds: int) -> None:
+    """CPU seconds of the choice alone, ours against ShaplEIG of shapiq, interleaved, one thread."""
+    peers = Peers(python)
+    table = load_games()["fi0"]
+    print("\noverhead against shapiq's ShaplEIG, CPU seconds, one thread, interleaved, medians")
+    cases: list[tuple[int, int, int]] = [(10, 64, 3), (60, 80, 1), (100, 120, 1)]
+    for players, budget, repeats in cases:
+        ours, theirs = [], []
+        for seed in range(repeats):
+            request = {"table": table.tolist()} if players == 10 else {}
+            theirs.append(peers.ask(peer="ShaplEIG", players=players, budgets=[budget], seed=seed, **request)["seconds"])
+            ours.append(our_seconds(players, budget, seed, table if players == 10 else None))
+        a, b = statistics.median(ours), statistics.median(theirs)
+        print(f"  {players:4d} players, {budget} evaluations: ours {a:.2f} s, ShaplEIG {b:.1f} s: {b / a:.0f}x less")
+    peers.close()
+
+
+def our_seconds(players: int, budget: int, seed: int, table: np.ndarray | None) -> float:
+    """CPU seconds of one whole run."""
+    from icml.tools.shapleig import ShapleyDesign
+
+    start = time.process_time()
+    design = ShapleyDesign(players, criterion="eig", seed=seed)
+    codes = 1 << np.arange(players) if table is not None else None
+    while len(design.evaluations) < budget:
+        following = design.ask()
+        design.tell(following, table[following @ codes] if table is not None else smooth_game(following))
+    design.values_  # noqa: B018
+    return time.process_time() - start
+
+
+# -- making the games ------------------------------------------------------------------------------------------------------
+
+
+def make_games(python: str, seeds: int) -> None:
+    """Every value of every game; some minutes."""
+    makers: dict[str, tuple[Callable[[int], np.ndarray], int]] = {
+        "fi": (feature_importance, 5),
+        "dv": (data_valuation, 5),
+        "hpi": (hyperparameter_importance, 3),
+        "nn": (network_retraining, 3),
+        "local": (local_explanation, 3),
+    }
+    tables = {f"{kind}{seed}": make(seed) for kind, (make, count) in makers.items() for seed in range(count)}
+    np.savez_compressed(GAMES, **tables)
+
+
+def members(players: int) -> Iterator[list[int]]:
+    """The coalitions in the order of the tables."""
+    for code in range(1 << players):
+        yield [i for i in range(players) if code >> i & 1]
+
+
+def feature_importance(seed: int) -> np.ndarray:
+    """R2 of gradient boosting on a coalition of diabetes's ten columns, on a third held out."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.metrics import r2_score
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_diabetes(return_X_y=True)
+    A, B, a, b = train_test_split(X, y, test_size=1 / 3, random_state=seed)
+
+    def value(columns: list[int]) -> float:
+        if not columns:
+            return float(r2_score(b, np.full(len(b), a.mean())))
+        model = GradientBoostingRegressor(n_estimators=25, max_depth=3, random_state=seed)
+        return float(r2_score(b, model.fit(A[:, columns], a).predict(B[:, columns])))
+
+    return np.array([value(columns) for columns in members(10)])
+
+
+def data_valuation(seed: int) -> np.ndarray:
+    """Accuracy of a small forest on a coalition of ten chunks of digits, three of them with random labels."""
+    from sklearn.datasets import load_digits
+    from sklearn.ensemble import RandomForestClassifier
+
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(X))
+    train, test = order[:400], order[400:1000]
+    ends = np.cumsum(np.round(400 * np.arange(1, 11) / 55).astype(int))[:-1]
+    chunks = np.split(train, ends)
+    labels = y.copy()
+    for chunk in (2, 5, 8):
+        labels[chunks[chunk]] = rng.integers(0, 10, len(chunks[chunk]))
+
+    def value(chosen: list[int]) -> float:
+        if not chosen:
+            return 0.1
+        rows = np.concatenate([chunks[i] for i in chosen])
+        model = RandomForestClassifier(12, random_state=seed).fit(X[rows], labels[rows])
+        return float(model.score(X[test], y[test]))
+
+    return np.array([value(chosen) for chosen in members(10)])
+
+
+def hyperparameter_importance(seed: int) -> np.ndarray:
+    """Log-likelihood of gradient boosting on breast_cancer with a coalition of eight hyper-parameters tuned."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.ensemble import GradientBoostingClassifier
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_breast_cancer(return_X_y=True)
+    A, B, a, b = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
+    choices: dict[str, tuple[Any, Any]] = {
+        "learning_rate": (0.05, 0.3),
+        "n_estimators": (10, 40),
+        "max_depth": (1, 5),
+        "subsample": (1.0, 0.6),
+        "max_features": (None, 0.4),
+        "min_samples_leaf": (1, 4),
+        "min_samples_split": (2, 8),
+        "ccp_alpha": (0.0, 0.003),
+    }
+
+    def value(tuned: list[int]) -> float:
+        options = {name: pair[i in tuned] for i, (name, pair) in enumerate(choices.items())}
+        chance = GradientBoostingClassifier(random_state=seed, **options).fit(A, a).predict_proba(B)[:, 1]
+        return float(np.mean(b * np.log(np.clip(chance, 1e-6, 1)) + (1 - b) * np.log(np.clip(1 - chance, 1e-6, 1))))
+
+    return np.array([value(tuned) for tuned in members(8)])
+
+
+def network_retraining(seed: int) -> np.ndarray:
+    """Log-likelihood of a small network retrained on a coalition of ten columns of wine."""
+    from sklearn.datasets import load_wine
+    from sklearn.model_selection import train_test_split
+    from sklearn.neural_network import MLPClassifier
+
+    X, y = load_wine(return_X_y=True)
+    A, B, a, b = train_test_split(X[:, :10], y, test_size=0.5, random_state=seed, stratify=y)
+    A, B = (A - A.mean(axis=0)) / A.std(axis=0), (B - A.mean(axis=0)) / A.std(axis=0)
+
+    def value(columns: list[int]) -> float:
+        if not columns:
+            return float(np.log(np.bincount(a) / len(a))[b].mean())
+        model = MLPClassifier((8,), max_iter=60, learning_rate_init=0.02, random_state=seed)
+        chances = model.fit(A[:, columns], a).predict_proba(B[:, columns])
+        return float(np.log(np.clip(chances, 1e-4, 1))[np.arange(len(b)), b].mean())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 60 passes are the game, converged or not
+        return np.array([value(columns) for columns in members(10)])
+
+
+def local_explanation(seed: int) -> np.ndarray:
+    """A boosted model's prediction for one patient of diabetes, absent columns averaged over fifty others."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    X, y = load_diabetes(return_X_y=True)
+    model = GradientBoostingRegressor(n_estimators=60, max_depth=4, random_state=seed).fit(X, y)
+    rng = np.random.default_rng(seed)
+    patient, background = X[rng.integers(len(X))], X[rng.choice(len(X), 50, replace=False)]
+
+    def value(columns: list[int]) -> float:
+        mixed = background.copy()
+        mixed[:, columns] = patient[columns]
+        return float(model.predict(mixed).mean())
+
+    return np.array([value(columns) for columns in members(10)])
+
+
+SECTIONS: dict[str, Callable[[str, int], None]] = {
+    "accuracy": bench_accuracy,
+    "criteria": bench_criteria,
+    "coverage": bench_coverage,
+    "overhead": bench_overhead,
+    "games": make_games,
+}
+
+
+def main() -> None:
+    """Runs the sections asked for."""
+    if "--worker" in sys.argv:
+        worker()
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", default=["accuracy", "criteria", "coverage", "overhead"])
+    parser.add_argument("--peer-python", default=sys.executable)
+    parser.add_argument("--seeds", type=int, default=4)
+    arguments = parser.parse_args()
+    print(f"python {sys.version.split()[0]}, numpy {np.__version__}")
+    for section in arguments.sections:
+        SECTIONS[section](arguments.peer_python, arguments.seeds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Checkpoints: a resumed run equals an uninterrupted one bit for bit, and bad files are refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from icml.formats.errors import InputError
+from icml.tools.kmeans_dyn import DynamicKCenter, Result
+
+from .oracles import STREAMS, apply
+
+
+def _model(**options: object) -> DynamicKCenter:
+    return DynamicKCenter(**({"k": 5, "z": 12, "eps": 0.5, "sticky": 0.05, "seed": 7} | options))  # type: ignore[arg-type]
+
+
+def _same(a: Result, b: Result) -> None:
+    assert (a.updates, a.n, a.radius, a.opt_lower, a.layers, a.coreset, a.recourse) == (
+        b.updates,
+        b.n,
+        b.radius,
+        b.opt_lower,
+        b.layers,
+        b.coreset,
+        b.recourse,
+    )
+    assert list(a.centers) == list(b.centers)
+    assert list(a.outliers) == list(b.outliers)
+    np.testing.assert_array_equal(a.sizes, b.sizes)
+    np.testing.assert_array_equal(a.coordinates, b.coordinates)
+
+
+def _bytes(model: DynamicKCenter) -> bytes:
+    stream = io.BytesIO()
+    model.save(stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "strict"])
+@pytest.mark.parametrize("stream", STREAMS)
+def test_resumed_equals_uninterrupted(stream: str, schedule: str) -> None:
+    model, live = _model(schedule=schedule), {}
+    steps = list(STREAMS[stream](np.random.default_rng(3), 24, 400, 3000))
+    for number, step in enumerate(steps):
+        apply(model, live, step)
+        model.query()
+        if number % 7 == 3:
+            before = _bytes(model)
+            resumed = _model(schedule=schedule)
+            resumed.load(io.BytesIO(before))
+            assert _bytes(resumed) == before
+            for later in steps[number + 1 : number + 8]:
+                apply(model, live, later)
+                resumed.insert(later[0], later[1])
+                if later[2]:
+                    resumed.delete(later[2])
+                _same(model.query(), resumed.query())
+                np.testing.assert_array_equal(model.score(later[1]).score, resumed.score(later[1]).score)
+            assert _bytes(resumed) == _bytes(model)
+            return
+
+
+def test_empty_and_string_ids_and_windows(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    _model().save(path)
+    model = _model(window=100)
+    model.load(path)
+    model.insert([f"p{i}" for i in range(150)], np.arange(150.0)[:, None])
+    model.save(path)
+    resumed = _model(window=100)
+    resumed.load(path)
+    resumed.insert(["new"], [[-5.0]])
+    model.insert(["new"], [[-5.0]])
+    assert list(resumed.live()[0]) == list(model.live()[0])
+    assert list(resumed.live()[0])[0] == "p51"
+    _same(model.query(), resumed.query())
+
+
+def _saved(tmp_path: Path) -> Path:
+    model = _model()
+    model.insert(range(3000), np.random.default_rng(0).normal(size=(3000, 3)))
+    model.query()
+    model.save(tmp_path / "state.npz")
+    return tmp_path / "state.npz"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"k": 6}, "made with k 5, not 6"), ({"metric": "manhattan"}, "made with metric euclidean")],
+)
+def test_another_problem_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    path = _saved(tmp_path)
+    with pytest.raises(InputError, match=message):
+        _model(**options).load(path)
+
+
+def test_another_dimension_is_refused(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    model = _model()
+    model.prepare(2)
+    with pytest.raises(InputError, match="expected 2 coordinates, got 3"):
+        model.load(path)
+    full = _model()
+    full.insert([1], [[0.0, 0.0, 0.0]])
+    with pytest.raises(InputError, match="without points"):
+        full.load(path)
+
+
+def _tampered(path: Path, name: str, change: object) -> Path:
+    arrays = dict(np.load(path))
+    arrays[name] = change(arrays[name]) if callable(change) else change
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("state_members", lambda a: a[:-1]),
+        ("state_members", lambda a: np.append(a, 0)),
+        ("state_members", lambda a: np.concatenate([a[1:], a[1:2]])),
+        ("state_members", lambda a: a + 10_000_000),
+        ("state_member_counts", lambda a: a[::-1].copy()),
+        ("state_slot", lambda a: np.zeros_like(a)),
+        ("state_slot", lambda a: a - 1),
+        ("state_coordinates", lambda a: a + 1.0),
+        ("state_coordinates", lambda a: a.astype(np.float32)),
+        ("state_limits", np.zeros_like),
+        ("state_far", np.zeros_like),
+        ("state_ids", lambda a: a[:-1]),
+        ("state_ids_length", lambda a: -a),
+        ("state_counters", lambda a: a[:2]),
+        ("state_layers", lambda a: a * 1_000_000),
+        ("state_division", lambda a: a[:0]),
+        ("meta", lambda a: a[:-3]),
+    ],
+)
+def test_damage_is_found(tmp_path: Path, name: str, change: object) -> None:
+    path = _tampered(_saved(tmp_path), name, change)
+    with pytest.raises(InputError, match="checkpoint"):
+        _model().load(path)
+
+
+def test_other_files_and_versions_are_refused(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    meta = json.loads(np.load(path)["meta"].tobytes())
+    meta["version"] = 2
+    _tampered(path, "meta", np.frombuffer(json.dumps(meta).encode(), np.uint8))
+    with pytest.raises(InputError, match="version 2; this program reads 1"):
+        _model().load(path)
+    np.savez(path, x=np.zeros(3))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        _model().load(path)
+    path.write_bytes(b"hello")
+    with pytest.raises(InputError, match="NPZ"):
+        _model().load(path)
+    with pytest.raises(InputError, match="No such file"):
+        _model().load(tmp_path / "none.npz")

@@ -1,0 +1,238 @@
+"""Sparse data: the cells that are not zero, and those that are held out or missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from icml.formats.errors import InputError
+from icml.tools.nneinfact.cells import boxes, draw_cells
+from icml.tools.nneinfact.data import (
+    SCAN_CELLS,
+    Holdout,
+    Statistics,
+    Values,
+    boolean_mask,
+    cell_name,
+    check_values,
+    check_weights,
+    zero_message,
+)
+from icml.tools.nneinfact.dense_data import DenseData
+from icml.tools.nneinfact.divergence import Divergence
+
+MAX_ENTRIES = 2**31 - 1
+
+
+@dataclass
+class SparseData:
+    """A tensor whose unlisted cells are zero.
+
+    Attributes:
+        shape: sizes of its axes.
+        flat: ascending numbers of the observed cells that are not zero.
+        values: their values.
+        excluded: ascending numbers of the cells that are held out or missing.
+        excluded_values: their values, NaN for missing ones.
+        weights: a weight for every cell, or None.
+    """
+
+    shape: tuple[int, ...]
+    flat: NDArray[np.int64]
+    values: NDArray[np.float64]
+    excluded: NDArray[np.int64]
+    excluded_values: NDArray[np.float64]
+    weights: Values | None
+    stats: Statistics
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def all_equal_weight(self) -> bool:
+        return self.weights is None
+
+
+def load_sparse(
+    coords: ArrayLike,
+    values: ArrayLike,
+    shape: Sequence[int],
+    divergence: Divergence,
+    *,
+    missing: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    holdout: Holdout | None = None,
+    nan: str = "missing",
+) -> SparseData:
+    """Checks a sparse tensor; cells listed twice are summed, zeros listed are dropped.
+
+    Args:
+        coords: (axes, entries) indices, from 0.
+        values: (entries,); NaN means that the cell is missing.
+        shape: sizes of the axes.
+        missing: (axes, m) indices of cells that are not observed, or a boolean array, true where observed.
+        weights, holdout, nan: as for `load_dense`.
+
+    Raises:
+        InputError: as `load_dense`; also an index beyond the shape.
+    """
+    shape = tuple(int(n) for n in shape)
+    flat = _flat_cells(coords, shape)
+    value = np.asarray(values, np.float64).reshape(-1)
+    if len(value) != len(flat):
+        raise InputError(f"{len(flat)} coordinates but {len(value)} values")
+    cells = math.prod(shape)
+    notes: list[str] = []
+    check_values(value, divergence, lambda i: cell_name(int(flat[i]), shape), zeros_listed=True)
+    gaps = np.isnan(value)
+    unknown = np.unique(np.concatenate((flat[gaps], _missing_cells(missing, shape))))
+    if gaps.any():
+        if nan == "error":
+            raise InputError(f"cell {cell_name(int(flat[gaps][0]), shape)} is NaN")
+        notes.append(f"{int(gaps.sum())} NaN cells are taken as missing")
+    flat, value, repeated = _summed(flat[~gaps], value[~gaps])
+    if repeated:
+        notes.append(f"{repeated} repeated cells were summed")
+    keep = value != 0
+    flat, value = flat[keep], value[keep]
+    if len(flat) < cells - len(unknown) and not divergence.admits_zeros:
+        zero = _first_absent(np.union1d(flat, unknown), cells)
+        raise InputError(zero_message(cell_name(zero, shape), divergence))
+    drawn = np.empty(0, np.int64)
+    if holdout is not None:
+        drawn = np.concatenate(list(draw_cells(cells, holdout.fraction, holdout.seed)))
+        drawn = drawn[~_in_sorted(drawn, unknown)]
+    excluded = np.union1d(drawn, unknown) if len(unknown) else drawn
+    if len(flat) + len(excluded) > MAX_ENTRIES:
+        raise InputError(f"{len(flat) + len(excluded)} listed cells; at most {MAX_ENTRIES} are supported")
+    excluded_values = np.where(_in_sorted(excluded, unknown), np.nan, _lookup(excluded, flat, value))
+    weight_array = check_weights(weights, shape)
+    nonzeros = int(len(flat) - _in_sorted(flat, unknown).sum())
+    inside = ~_in_sorted(flat, excluded)
+    flat, value = flat[inside], value[inside]
+    data = SparseData(shape, flat, value, excluded, excluded_values, weight_array, Statistics(cells), notes)
+    data.stats = _statistics(data)
+    data.stats.nonzeros = nonzeros
+    if data.stats.weight <= 0:
+        raise InputError("no observed cell is left: all are masked, missing, held out or of weight 0")
+    return data
+
+
+def sparse_from_dense(data: DenseData) -> SparseData:
+    """The same data as a list of non-zeros; only sensible where few cells are non-zero or excluded."""
+    assert data.weights is None
+    flat: list[NDArray[np.int64]] = []
+    values: list[NDArray[np.float64]] = []
+    excluded: list[NDArray[np.int64]] = []
+    excluded_values: list[NDArray[np.float64]] = []
+    for box in boxes(data.shape, SCAN_CELLS):
+        y = np.ascontiguousarray(data.array[box.slices]).reshape(-1)
+        seen = data.observed.get(box.start, box.stop) if data.observed else np.ones(len(y), bool)
+        where = np.flatnonzero((y != 0) & seen)
+        flat.append(where + box.start)
+        values.append(y[where].astype(np.float64))
+        if data.observed:
+            out = np.flatnonzero(~seen)
+            known = data.held.get(box.start, box.stop)[out] if data.held else np.zeros(len(out), bool)
+            excluded.append(out + box.start)
+            excluded_values.append(np.where(known, y[out].astype(np.float64), np.nan))
+    empty = [np.empty(0, np.int64)]
+    return SparseData(
+        data.shape,
+        np.concatenate(flat),
+        np.concatenate(values),
+        np.concatenate(excluded or empty),
+        np.concatenate(excluded_values or [np.empty(0)]),
+        None,
+        data.stats,
+        data.notes,
+    )
+
+
+def _flat_cells(coords: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Cell numbers of (axes, entries) indices."""
+    if math.prod(shape) >= 2**63:
+        raise InputError(f"a tensor of shape {shape} has more than 2^63 cells")
+    index = np.asarray(coords)
+    if index.ndim != 2 or index.shape[0] != len(shape):
+        raise InputError(f"coordinates must have shape ({len(shape)}, entries), got {index.shape}")
+    if index.size and index.dtype.kind not in "iu":
+        raise InputError(f"coordinates must be whole numbers, got type {index.dtype}")
+    for axis, size in enumerate(shape):
+        column = index[axis]
+        if index.shape[1] and (column.min() < 0 or column.max() >= size):
+            bad = int(np.argmax((column < 0) | (column >= size)))
+            raise InputError(f"entry {bad}: index {column[bad]} on axis {axis} is outside 0..{size - 1}")
+    if index.shape[1] == 0:
+        return np.empty(0, np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(index.astype(np.int64)), shape), np.int64)
+
+
+def _missing_cells(missing: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if missing is None:
+        return np.empty(0, np.int64)
+    array = np.asarray(missing)
+    if array.dtype == bool:
+        mask = boolean_mask(array, shape)
+        assert mask is not None
+        return np.flatnonzero(~mask.reshape(-1)).astype(np.int64)
+    return np.unique(_flat_cells(array, shape))
+
+
+def _summed(
+    flat: NDArray[np.int64], value: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
+    """Ascending distinct cells, the sum of each, and how many listed cells were merged away."""
+    if len(flat) > 1 and not (flat[1:] > flat[:-1]).all():
+        order = np.argsort(flat, kind="stable")
+        flat, value = flat[order], value[order]
+        first = np.flatnonzero(np.concatenate(([True], flat[1:] != flat[:-1])))
+        merged = len(flat) - len(first)
+        return flat[first], np.add.reduceat(value, first), merged
+    return flat, value, 0
+
+
+def _in_sorted(numbers: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if len(among) == 0:
+        return np.zeros(len(numbers), bool)
+    at = np.minimum(np.searchsorted(among, numbers), len(among) - 1)
+    return np.asarray(among[at] == numbers)
+
+
+def _lookup(
+    numbers: NDArray[np.int64], flat: NDArray[np.int64], value: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Values of cells, 0 where they are not listed."""
+    if len(flat) == 0:
+        return np.zeros(len(numbers))
+    at = np.minimum(np.searchsorted(flat, numbers), len(flat) - 1)
+    return np.where(flat[at] == numbers, value[at], 0.0)
+
+
+def _first_absent(listed: NDArray[np.int64], cells: int) -> int:
+    """The first cell that is not listed."""
+    gap = np.flatnonzero(listed != np.arange(len(listed)))
+    return int(gap[0]) if len(gap) else min(len(listed), cells - 1)
+
+
+def _statistics(data: SparseData) -> Statistics:
+    """The statistics of checked data, but for `nonzeros`."""
+    shape, excluded, weights = data.shape, data.excluded, data.weights
+    cells = math.prod(shape)
+    held = excluded[~np.isnan(data.excluded_values)]
+    stats = Statistics(cells, missing=len(excluded) - len(held))
+    stats.largest = float(data.values.max(initial=0.0))
+    if weights is None:
+        stats.weight, stats.held_weight = float(cells - len(excluded)), float(len(held))
+        stats.sum = float(data.values.sum())
+        return stats
+
+    def at(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(weights[np.unravel_index(numbers, shape)], np.float64)
+
+    stats.held_weight = float(at(held).sum())
+    stats.weight = float(weights.sum(dtype=np.float64)) - float(at(excluded).sum())
+    stats.sum = float((at(data.flat) * data.values).sum())
+    return stats

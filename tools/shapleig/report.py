@@ -1,0 +1,123 @@
+"""What a study says so far, as a table and as one JSON object; and how it came to be sure of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from icml.tools.shapleig.coalition_text import Players
+from icml.tools.shapleig.design import ShapleyDesign
+from icml.tools.shapleig.estimate import Estimate
+
+TABLE_HEADER = ("player", "value", "sd", "low", "high", "rank")
+_CURVE_POINTS = 16
+
+
+class Line(NamedTuple):
+    """A player's line of the report."""
+
+    player: str
+    value: float
+    sd: float
+    low: float
+    high: float
+    rank: int
+
+
+def lines(players: Players, estimate: Estimate) -> list[Line]:
+    """One a player, in the order of the study; rank 1 has the largest value."""
+    low, high = estimate.interval()
+    order = np.argsort(-estimate.values, kind="stable")
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(1, len(order) + 1)
+    columns = (estimate.values, estimate.sd, low, high)
+    numbers = (column.tolist() for column in columns)
+    return [
+        Line(name, *row, place) for name, *row, place in zip(players.names, *numbers, rank.tolist(), strict=True)
+    ]
+
+
+def table(players: Players, estimate: Estimate) -> str:
+    """The TSV table, header included."""
+    rows = ["\t".join(TABLE_HEADER)]
+    for line in lines(players, estimate):
+        rows.append("\t".join([line.player, *(f"{number:.9g}" for number in line[1:5]), str(line.rank)]))
+    return "\n".join(rows) + "\n"
+
+
+def figures(players: Players, design: ShapleyDesign, *, attempts: int, stop_reason: str | None) -> dict[str, Any]:
+    """The JSON object that the man page documents."""
+    estimate = design.estimate
+    return {
+        "index": design.settings.index,
+        "players": [
+            {
+                "name": line.player,
+                "value": line.value,
+                "sd": line.sd,
+                "low": line.low,
+                "high": line.high,
+                "rank": line.rank,
+                "lengthscale": float(length),
+            }
+            for line, length in zip(lines(players, estimate), estimate.lengthscale, strict=True)
+        ],
+        "evaluations": len(design.evaluations),
+        "budget_used": attempts,
+        "pending": len(design.pending),
+        "failed": len(design.failed),
+        "cost": float(np.nansum(design.evaluations.costs)),
+        "sum": float(np.sum(estimate.values)),
+        "v_empty": estimate.empty,
+        "v_full": estimate.full,
+        "max_halfwidth": float(estimate.halfwidth().max()),
+        "calibration": estimate.calibration,
+        "roughness": design.fitted.theta.roughness,
+        "noise": design.fitted.theta.noise if design.settings.learn_noise else None,
+        "exact": estimate.exact,
+        "criterion": design.settings.criterion,
+        "seed": design.settings.seed,
+        "stop_reason": stop_reason,
+    }
+
+
+class CurvePoint(NamedTuple):
+    """What would have been known after fewer evaluations."""
+
+    evaluations: int
+    max_halfwidth: float
+    mean_halfwidth: float
+
+
+def curve(design: ShapleyDesign) -> list[CurvePoint]:
+    """Half-widths of the 95 % intervals against evaluations, at up to 16 points from p + 1 to all of them."""
+    done = design.evaluations
+    first = min(design.n_players + 1, len(done))
+    counts = np.unique(np.linspace(first, len(done), _CURVE_POINTS).round().astype(int))
+    return [_point(design, int(count)) for count in counts if count >= 2]
+
+
+def _point(design: ShapleyDesign, count: int) -> CurvePoint:
+    settings, done = design.settings, design.evaluations
+    earlier = ShapleyDesign(
+        design.n_players, settings.index, seed=settings.seed, noise="learn" if settings.learn_noise else "fixed"
+    )
+    earlier.tell(done.masks[:count], done.values[:count])
+    half = earlier.estimate.halfwidth()
+    return CurvePoint(count, float(half.max()), float(half.mean()))
+
+
+def summary(design: ShapleyDesign, stop_reason: str | None) -> Sequence[tuple[str, str | int | float | None]]:
+    """Names and figures for people."""
+    estimate = design.estimate
+    return [
+        ("evaluations", len(design.evaluations)),
+        ("pending", len(design.pending)),
+        ("failed", len(design.failed)),
+        ("widest interval", "exact" if estimate.exact else f"+- {estimate.halfwidth().max():.4g} (95 %, model-based)"),
+        ("sum of values", f"{estimate.values.sum():.6g}"),
+        ("v(all) - v(none)", None if estimate.total is None else f"{estimate.total:.6g}"),
+        ("stopped by", stop_reason),
+    ]
