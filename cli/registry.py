@@ -65,6 +65,19 @@ TOOLS: tuple[Tool, ...] = (
         panel="Graphs",
         parts=(kernel("cclust-lb", "icml.tools.cclust_lb._kernel"),),
     ),
+    Tool(
+        "shapleig",
+        "icml.tools.shapleig.command",
+        "Estimate Shapley values when one evaluation is expensive",
+        panel="Explanation",
+    ),
+    Tool(
+        "kcenter-dyn",
+        "icml.tools.kmeans_dyn.command",
+        "Keep k centers and the outliers of points that come and go, with a certified radius",
+        panel="Clustering",
+        parts=(kernel("kcenter-dyn", "icml.tools.kmeans_dyn._kernel"),),
+    ),
 )
 
 BUILTINS: tuple[Tool, ...] = (

@@ -19,6 +19,7 @@
 #include "edges.hpp"
 #include "number.hpp"
 #include "parallel.hpp"
+#include "pieces.hpp"
 
 namespace nb = nanobind;
 

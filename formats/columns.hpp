@@ -3,13 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "edges.hpp"
 #include "memory.hpp"
+#include "text.hpp"
 
 namespace icml::formats {
 
@@ -33,7 +32,7 @@ struct ColumnTable {
     std::size_t number_columns = 0;
     Array<std::string_view> cells; // row-major: for each row its text columns
     std::size_t text_columns = 0;
-    std::deque<Fields> owners; // what unescaped cells point into; other cells point into the text
+    std::vector<Fields> owners; // what unescaped cells point into; other cells point into the text
     Array<std::int64_t> line;
 };
 

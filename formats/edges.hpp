@@ -5,22 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "memory.hpp"
-#include "text.hpp"
 
 namespace icml::formats {
-
-// The text is not what it should be; `line` is a 1-based line of the file.
-class ParseError : public std::runtime_error {
-  public:
-    ParseError(std::int64_t line, const std::string &message) : std::runtime_error(message), line(line) {}
-    const std::int64_t line;
-};
 
 // Which columns (0-based) hold what, and how many there are on every line.
 struct EdgeLayout {
@@ -48,9 +38,5 @@ EdgeTable read_edges(std::string_view text, std::int64_t first_line, const EdgeL
 
 // Numbers integer ids that are already in arrays: fills u, v and ids of the result.
 EdgeTable number_edges(std::span<const std::int64_t> u, std::span<const std::int64_t> v);
-
-// Throws the first fault of consecutive pieces as a ParseError; returns the 1-based number of each piece's
-// first line.
-std::vector<std::int64_t> first_lines(std::span<const Walk> walks, std::int64_t first_line);
 
 } // namespace icml::formats

@@ -17,6 +17,9 @@
 
 namespace icml::formats {
 
+inline constexpr std::size_t max_nodes = std::numeric_limits<std::int32_t>::max();
+inline constexpr char too_many_nodes[] = "more than 2147483647 different nodes";
+
 inline std::uint64_t mix(std::uint64_t x) { // the finaliser of MurmurHash3 (A. Appleby)
     x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
     x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
@@ -110,8 +113,7 @@ template <class Key> class Interner {
     std::size_t home(std::uint64_t hash) const { return hash >> (64 - std::countr_zero(slots_.size())); }
 
     std::int32_t insert(Slot &slot, const Key &key) {
-        if (keys_.size() == static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-            throw std::length_error("more than 2147483647 different nodes");
+        if (keys_.size() == max_nodes) throw std::length_error(too_many_nodes);
         const auto number = static_cast<std::int32_t>(keys_.size());
         slot = {key, number};
         keys_.push_back(key);

@@ -1,9 +1,9 @@
-"""A ledger: a text file that only grows, line by line, written by many processes at once and safe against any of them dying.
+"""A ledger: a text file that only grows, written by many processes at once and safe against any of them dying.
 
-A line that `append` has returned from is on the disk and stays there. Writers take turns by a lock on the file itself
-(flock(2), which NFS and Lustre pass on to the server), so nothing beside the file is needed. A process killed in the middle of
-an append leaves a last line without its line feed; the next writer turns that into a comment, or, if the line is complete but
-for the line feed (as an editor may leave it), ends it.
+A line that `append` has returned from is on the disk and stays there. Writers take turns by a lock on the file
+itself (flock(2), which NFS and Lustre pass on to the server), so nothing beside the file is needed. A process
+killed in the middle of an append leaves a last line without its line feed; the next writer turns that into a
+comment, or, if the line is complete but for the line feed (as an editor may leave it), ends it.
 """
 
 from __future__ import annotations

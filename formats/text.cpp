@@ -59,14 +59,6 @@ bool is_plain(std::string_view text) {
     return !odd;
 }
 
-std::size_t estimate_lines(std::string_view text) {
-    const std::string_view head = text.substr(0, std::size_t{1} << 16);
-    if (head.empty()) return 0;
-    const auto lines = static_cast<double>(std::ranges::count(head, '\n') + 1);
-    return static_cast<std::size_t>(1.05 * lines * static_cast<double>(text.size()) /
-                                    static_cast<double>(head.size()));
-}
-
 void check_text(std::string_view line) {
     for (std::size_t i = 0; i < line.size();) {
         const auto c = static_cast<unsigned char>(line[i]);

@@ -23,7 +23,7 @@ struct LineError {
     std::string message;
 };
 
-// An error with its place: the 0-based line within the text that was walked.
+// An error with its place: a 1-based line of the file.
 struct Fault {
     std::int64_t line;
     std::string message;
@@ -37,9 +37,6 @@ bool is_plain(std::string_view text);
 
 // Throws LineError unless `line` (without its line end) is UTF-8 without control characters.
 void check_text(std::string_view line);
-
-// About how many lines `text` has, judging by its beginning: what to reserve memory for.
-std::size_t estimate_lines(std::string_view text);
 
 inline bool is_blank(char c) {
     return c == ' ' || c == '\t';
@@ -85,29 +82,22 @@ inline std::string_view take_line(std::string_view &rest) {
     return line;
 }
 
-// How far a walk over lines came: the lines it looked at, and the fault that ended it, if one did.
-struct Walk {
-    std::int64_t lines = 0;
-    std::optional<Fault> fault;
-};
-
-// Calls on_line(line, number, rest) for every line of `text`, numbered from 0, until it returns false or
-// throws LineError. `rest` is the text after the line.
-template <class OnLine> Walk for_each_line(std::string_view text, OnLine on_line) {
+// Calls on_line(line, number) for every line of `text`, the first of which has number `first_line`, until it
+// returns false or throws LineError; returns what it threw.
+template <class OnLine>
+std::optional<Fault> for_each_line(std::string_view text, std::int64_t first_line, OnLine on_line) {
     const bool plain = is_plain(text);
-    Walk walk;
+    std::int64_t number = first_line;
     try {
-        while (!text.empty()) {
+        for (; !text.empty(); ++number) {
             const std::string_view line = take_line(text);
             if (!plain) check_text(line);
-            const bool go_on = on_line(line, walk.lines, std::as_const(text));
-            ++walk.lines;
-            if (!go_on) break;
+            if (!on_line(line, number)) break;
         }
     } catch (LineError &error) {
-        walk.fault = Fault{walk.lines, std::move(error.message)};
+        return Fault{number, std::move(error.message)};
     }
-    return walk;
+    return std::nullopt;
 }
 
 } // namespace icml::formats

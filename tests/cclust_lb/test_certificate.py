@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb.bound import CLIQUE, CYCLE, SCALE, STAR, Bound, Packing
+from icml.tools.cclust_lb.bounds import CLIQUE, CYCLE, SCALE, STAR, Bound, Packing
 from icml.tools.cclust_lb.certificate import Certificate, load_certificate, save_certificate, verify
 from icml.tools.cclust_lb.packing import bound as compute_bound
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges

@@ -197,6 +197,23 @@ def test_errors_name_the_line(data: bytes, message: str) -> None:
     assert str(caught.value) == message
 
 
+def test_utf8_is_what_python_says_it_is() -> None:
+    """Every first and second byte, followed by none to two bytes that continue a sequence."""
+
+    def taken(data: bytes) -> bool:
+        try:
+            _kernel.read_edges(data, 0, 1, " ", 2, 0, 1, None)
+        except _kernel.ParseError:
+            return False
+        return True
+
+    for lead in range(0x80, 0x100):
+        for second in range(0x70, 0x100):
+            for tail in (b"", b"\x80", b"\xbf\x80"):
+                sequence = bytes([lead, second]) + tail
+                assert taken(b"1 a" + sequence) == reference.is_text(sequence), sequence
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from icml.tools.shapleig import shapley_covariances
 from icml.tools.shapleig.covariances import coalition_weights, kernel, weight_products
 from icml.tools.shapleig.semivalues import SHAPLEY, parse_semivalue
@@ -77,4 +78,6 @@ def test_kernel_is_the_hamming_kernel() -> None:
     Z = coalitions(5)
     lengthscale = np.array([0.3, 1.0, 2.0, 5.0, 1e-4])
     X = 2.0 * Z - 1.0
-    np.testing.assert_allclose(kernel(X, X, lengthscale, 2.5), hamming_kernel(Z, lengthscale, 2.5), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(
+        kernel(X, X, lengthscale, 2.5), hamming_kernel(Z, lengthscale, 2.5), rtol=1e-12, atol=1e-14
+    )

@@ -1,4 +1,7 @@
-"""The method as a whole, in memory: what it asks, what it concludes, and that both depend on nothing but the evaluations."""
+"""The method as a whole, in memory: what it asks, what it concludes.
+
+And that both depend on nothing but the evaluations.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from icml.formats.errors import InputError
 from icml.tools.shapleig import ShapleyDesign, estimate, exact_values
 from icml.tools.shapleig.costs import CostModel, parse_cost
@@ -126,7 +130,7 @@ def test_additive_games_are_recovered_with_small_intervals() -> None:
         weights = np.random.default_rng(seed).normal(size=8)
         design = play(ShapleyDesign(8, seed=seed), coalitions(8) @ weights, 28)
         assert np.abs(design.values_ - weights).max() < 0.01 * np.abs(weights).max()
-        assert design.estimate.sd.max() < 0.05 * np.abs(weights).max()
+        assert design.estimate.sd.max() < 0.06 * np.abs(weights).max()
 
 
 def test_a_player_without_influence_has_no_value_and_the_longest_length_scale() -> None:
@@ -166,7 +170,7 @@ def test_values_add_up_to_the_last_digit(players: int, seed: int, magnitude: flo
 def test_sharing_out(values: list[float], total: float) -> None:
     shared = share_out(np.array(values), total)
     assert math.fsum(shared) == pytest.approx(total, rel=0, abs=1e-9 * (1 + max(map(abs, values))))
-    assert np.ptp((shared - np.array(values))) <= 1e-9 * (1 + max(map(abs, [*values, total])))
+    assert np.ptp(shared - np.array(values)) <= 1e-9 * (1 + max(map(abs, [*values, total])))
 
 
 @pytest.mark.parametrize(("index", "value"), [("shapley", SHAPLEY), ("banzhaf", BANZHAF)])
@@ -248,7 +252,9 @@ def test_cost_models(text: str, base: float, parts: tuple[float, ...] | None) ->
     assert parse_cost(text, 3) == CostModel(base, parts)
 
 
-@pytest.mark.parametrize("text", ["", "size*2", "1+", "-1+size", "1,2", "0*size", "0,0,0", "a+b*size", "1+2", "2*"])
+@pytest.mark.parametrize(
+    "text", ["", "size*2", "1+", "-1+size", "1,2", "0*size", "0,0,0", "a+b*size", "1+2", "2*"]
+)
 def test_bad_cost_models(text: str) -> None:
     with pytest.raises(InputError):
         parse_cost(text, 3)
@@ -283,9 +289,9 @@ def test_bad_tolerances(text: str) -> None:
 
 
 def test_inflation() -> None:
-    assert inflation(np.zeros(100), 7) == pytest.approx(100 / 90)
-    assert inflation(np.full(100, 2.0), 7) == pytest.approx(400 / 90)
-    assert inflation(np.zeros(10), 7) == 2
+    assert inflation(np.zeros(100), 7) == pytest.approx(1.5 * 100 / 90)
+    assert inflation(np.full(100, 2.0), 7) == pytest.approx(1.5 * 400 / 90)
+    assert inflation(np.zeros(10), 7) == 3
 
 
 def test_auto_goes_from_variance_by_trace_to_eig() -> None:

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from icml.tools.shapleig.criteria import error_drop, information_gain
-from icml.tools.shapleig.hyperparameters import Hyperparameters, NegativeLogPosterior, Standardised, prior_guess
+from icml.tools.shapleig.hyperparameters import (
+    Hyperparameters,
+    NegativeLogPosterior,
+    Standardised,
+    prior_guess,
+)
 from icml.tools.shapleig.posterior import Posterior
 from icml.tools.shapleig.semivalues import SHAPLEY, Semivalue, parse_semivalue
 
@@ -36,11 +42,16 @@ class Explicit:
 def random_theta(players: int, seed: int) -> Hyperparameters:
     rng = np.random.default_rng(seed)
     return Hyperparameters(
-        np.exp(rng.normal(1, 1, players)), float(np.exp(rng.normal())), float(rng.normal()), float(np.exp(rng.normal(-4, 1)))
+        np.exp(rng.normal(1, 1, players)),
+        float(np.exp(rng.normal())),
+        float(rng.normal()),
+        float(np.exp(rng.normal(-4, 1))),
     )
 
 
-def posterior_of(theta: Hyperparameters, codes: list[int], repeats: Array, value: Semivalue = SHAPLEY) -> Posterior:
+def posterior_of(
+    theta: Hyperparameters, codes: list[int], repeats: Array, value: Semivalue = SHAPLEY
+) -> Posterior:
     X = 2.0 * coalitions(len(theta.lengthscale))[codes] - 1.0
     return Posterior(theta, X, repeats, value)
 
@@ -58,18 +69,26 @@ def test_posterior_equals_conditioning_all_values(players: int, seed: int, index
     covariance, gain = exact.condition(codes, theta.noise / repeats)
     posterior = posterior_of(theta, codes, repeats, value)
     scale = theta.outputscale
-    np.testing.assert_allclose(posterior.covariance, exact.A @ covariance @ exact.A.T, rtol=1e-7, atol=1e-9 * scale)
+    np.testing.assert_allclose(
+        posterior.covariance, exact.A @ covariance @ exact.A.T, rtol=1e-7, atol=1e-9 * scale
+    )
     np.testing.assert_allclose(posterior.mean(y), exact.A @ gain @ (y - theta.mean), rtol=1e-6, atol=1e-7)
     rest = np.setdiff1d(np.arange(2**players), codes)
     if len(rest):
         terms = posterior.candidates(2.0 * coalitions(players)[rest] - 1.0)
-        np.testing.assert_allclose(terms.cross, (exact.A @ covariance)[:, rest].T, rtol=1e-7, atol=1e-9 * scale)
-        np.testing.assert_allclose(terms.variance, np.diag(covariance)[rest] + theta.noise, rtol=1e-7, atol=1e-9 * scale)
+        np.testing.assert_allclose(
+            terms.cross, (exact.A @ covariance)[:, rest].T, rtol=1e-7, atol=1e-9 * scale
+        )
+        np.testing.assert_allclose(
+            terms.variance, np.diag(covariance)[rest] + theta.noise, rtol=1e-7, atol=1e-9 * scale
+        )
 
 
 @given(st.integers(3, 7), st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_information_gain_is_the_log_determinant_ratio_of_really_adding_the_coalition(players: int, seed: int) -> None:
+def test_information_gain_is_the_log_determinant_ratio_of_really_adding_the_coalition(
+    players: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     theta = random_theta(players, seed)
     order = (1 + rng.permutation(2**players - 2)).tolist()  # not both ends: then the covariance is regular
@@ -87,7 +106,10 @@ def test_information_gain_is_the_log_determinant_ratio_of_really_adding_the_coal
 
 
 def test_information_gain_when_the_sum_is_known() -> None:
-    """With v(0) and v(N) known without noise the covariance is singular along (1, .., 1); the gain is that of p - 1 contrasts."""
+    """With v(0) and v(N) known without noise the covariance is singular along (1, .., 1).
+
+    The gain is that of p - 1 contrasts.
+    """
     theta = Hyperparameters(np.array([2.0, 3.0, 1.0, 5.0]), 1.3, 0.0, 0.02, 1e-15)
     codes, rest = [0, 15, 3, 12, 5], [1, 6, 9, 14]
     posterior = posterior_of(theta, codes, np.ones(5))
@@ -128,7 +150,9 @@ def test_leave_one_out_residuals() -> None:
         others = [c for c in codes if c != code]
         covariance, gain = exact.condition(others, np.full(6, theta.noise))
         predicted = theta.mean + (gain @ (np.delete(y, i) - theta.mean))[code]
-        assert residuals[i] == pytest.approx((y[i] - predicted) / math.sqrt(covariance[code, code] + theta.noise), rel=1e-6)
+        assert residuals[i] == pytest.approx(
+            (y[i] - predicted) / math.sqrt(covariance[code, code] + theta.noise), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("learn", [False, True])

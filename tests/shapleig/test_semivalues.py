@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from icml.formats.errors import InputError
 from icml.tools.shapleig.semivalues import BANZHAF, SHAPLEY, exact_values, parse_semivalue
 
@@ -35,7 +37,7 @@ def test_weights_of_shapley_and_banzhaf() -> None:
 
 def test_larger_alpha_weighs_small_coalitions() -> None:
     by_size = [math.comb(4, k) * weight for k, weight in enumerate(parse_semivalue("beta:4,1").weights(5))]
-    assert all(small > large for small, large in zip(by_size, by_size[1:], strict=False))
+    assert all(small > large for small, large in pairwise(by_size))
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -61,7 +63,9 @@ def test_rules_have_the_moments_of_the_walsh_coefficients(name: str, players: in
 @pytest.mark.parametrize("players", [2, 3, 5, 7])
 def test_exact_shapley_values_are_the_average_over_orders(players: int) -> None:
     table = random_game(players, players)
-    np.testing.assert_allclose(exact_values(table, SHAPLEY), shapley_by_permutations(table), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        exact_values(table, SHAPLEY), shapley_by_permutations(table), rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -86,7 +90,10 @@ def test_integer_games_are_exact(table: list[int]) -> None:
         assert values[i] == float(exact)
 
 
-@pytest.mark.parametrize("text", ["", "shapely", "beta:1", "beta:0,1", "beta:a,b", "binomial:0", "binomial:1", "banzhaf:2", "beta:nan,1"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "shapely", "beta:1", "beta:0,1", "beta:a,b", "binomial:0", "binomial:1", "banzhaf:2", "beta:nan,1"],
+)
 def test_unknown_indices(text: str) -> None:
     with pytest.raises(InputError, match="unknown index"):
         parse_semivalue(text)

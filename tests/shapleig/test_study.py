@@ -1,4 +1,7 @@
-"""The study file: what was told is never lost, whoever dies and however many tell at once, and a restart goes on as if nothing was."""
+"""The study file: what was told is never lost, whoever dies and however many tell at once.
+
+And a restart goes on as if nothing was.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from icml.formats.errors import InputError, WorkError
 from icml.tools.shapleig import ShapleyDesign, Study
 from icml.tools.shapleig.campaign import Campaign
@@ -82,7 +86,7 @@ def test_a_contradiction_tells_nothing_at_all(study: Study, tmp_path: Path) -> N
 
 def test_a_restart_at_any_point_asks_for_the_same_next_coalition(study: Study, tmp_path: Path) -> None:
     table = random_game(5, 0)
-    for _ in range(18):
+    for _ in range(12):
         following = study.ask(1)
         content = (tmp_path / "study.csv").read_text().splitlines(keepends=True)
         (tmp_path / "copy.csv").write_text("".join(content[:-1]))  # as if killed before the row was written
@@ -102,7 +106,9 @@ def test_a_row_torn_at_any_byte_is_not_told_and_spoils_nothing(study: Study, tmp
         path.write_bytes(whole + row[:cut])
         again = Study(path)
         seen = again.design().evaluations.values.tolist()
-        assert seen == ([0.25, 1234.5678] if cut == len(row) - 1 else [0.25]), row[:cut]
+        # With nothing or everything of the time stamp the row counts: its value is not cut short.
+        counts = cut in (row.index(b"done,") + 5, len(row) - 1)
+        assert seen == ([0.25, 1234.5678] if counts else [0.25]), row[:cut]
         again.tell([told(Z[4], 7.0)], "stdin")
         assert again.design().evaluations.values.tolist() == [*seen, 7.0]
 
@@ -150,11 +156,11 @@ def test_two_that_ask_at_once_get_different_coalitions(tmp_path: Path) -> None:
     path = tmp_path / "s.csv"
     study = Study.create(path, Players([f"p{i}" for i in range(6)]), Settings())
     code = "import sys\nfrom icml.tools.shapleig import Study\ns = Study(sys.argv[1])\nfor _ in range(6): s.ask(1)"
-    askers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]
-    assert [process.wait(120) for process in askers] == [0, 0, 0]
+    askers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(2)]
+    assert [process.wait(120) for process in askers] == [0, 0]
     rows = [tuple(row[:6]) for row in rows_of(path)]
-    assert len(rows) == len(set(rows)) == 18
-    assert len(study.design().pending) == 18
+    assert len(rows) == len(set(rows)) == 12
+    assert len(study.design().pending) == 12
 
 
 def test_killed_tellers_lose_nothing_they_reported(tmp_path: Path) -> None:
@@ -162,7 +168,7 @@ def test_killed_tellers_lose_nothing_they_reported(tmp_path: Path) -> None:
     study = Study.create(path, Players([f"p{i}" for i in range(7)]), Settings())
     reported: set[int] = set()
     rng = random.Random(1)
-    for k in range(6):
+    for k in range(4):
         process = teller(path, 12 * k)
         assert process.stdout is not None
         seen = [process.stdout.readline() for _ in range(rng.randrange(1, 9))]
@@ -194,7 +200,7 @@ def test_one_job_asks_what_the_design_asks(study: Study) -> None:
 
 def test_jobs_run_at_the_same_time(study: Study) -> None:
     start = time.monotonic()
-    assert Campaign("sleep 1; echo 0{bits}", budget=8, jobs=8).run(study) == "budget"
+    assert Campaign("sleep 1; echo 1{bits}", budget=8, jobs=8).run(study) == "budget"
     assert time.monotonic() - start < 7
     assert len(study.design().evaluations) == 8
 
@@ -211,14 +217,14 @@ def test_failures_are_recorded_and_count(study: Study) -> None:
 
 
 def test_retry_evaluates_each_failure_once_more(study: Study) -> None:
-    Campaign("case {bits} in 1*) exit 3;; *) echo 1; esac", budget=12).run(study)
+    Campaign("case {bits} in 1*) exit 3;; *) echo 1; esac", budget=10).run(study)
     failed = len(study.design().failed)
-    assert failed > 0
-    assert Campaign("case {bits} in 11*) exit 3;; *) echo 1; esac", budget=40, retry=True).run(study) == "budget"
-    assert study.attempts() == 40
-    assert 0 < len(study.design().failed) <= 8 + failed
-    Campaign("echo 1{bits}", budget=200, retry=True).run(study)
+    assert failed > 2
+    assert Campaign("exit 4 # {bits}", budget=10 + failed - 1, retry=True).run(study) == "budget"
+    assert len(study.design().failed) == failed
+    assert Campaign("echo 1{bits}", budget=10 + 2 * failed, retry=True).run(study) == "budget"
     assert not study.design().failed
+    assert len(study.design().evaluations) >= 10
 
 
 def test_all_failed(study: Study) -> None:

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from icml.tools.cclust_lb.bound import Bound, Packing
+    from icml.tools.cclust_lb.bounds import Bound, Packing
     from icml.tools.cclust_lb.certificate import load_certificate, save_certificate, verify
     from icml.tools.cclust_lb.certification import BoundOptions, Certified, HeuristicOptions, certify
     from icml.tools.cclust_lb.clustering import cluster, cost
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 # Imported on first use, so that the command's --help does not import numpy.
 _HOMES = {
-    "Bound": "bound",
+    "Bound": "bounds",
     "BoundOptions": "certification",
     "Certified": "certification",
     "HeuristicOptions": "certification",
-    "Packing": "bound",
+    "Packing": "bounds",
     "Problem": "problem",
     "SignedGraph": "problem",
     "blame": "report",

@@ -66,6 +66,7 @@ template <class Weight> class SpinState {
 
     // Greedy flips until none helps.
     void polish(Budget &budget) {
+        if (tolerance_ > 0) recount(); // or the rounding errors of many flips could send it in circles
         for (bool improved = true; improved;) {
             improved = false;
             for (std::int32_t x : order_) {

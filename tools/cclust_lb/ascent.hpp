@@ -83,6 +83,15 @@ class Ascent {
             }
     }
 
+    /// Takes back some steps of cooling, keeping y.
+    void heat(int steps) {
+        const double factor = std::pow(cooling, steps);
+        steps_left_ += steps;
+        mu_ *= factor;
+        for (auto *values : {&price_, &idleness_})
+            for (double &x : *values) x = log_domain_ ? x / factor : std::pow(x, 1 / factor);
+    }
+
     /// Forgets the items for which keep(item) is false; call before Pool::retain with the same predicate.
     template <class Keep> void retain(Keep keep) {
         int64_t kept = 0;

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb.bound import Bound, Packing
+from icml.tools.cclust_lb.bounds import Bound, Packing
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges
 from icml.tools.cclust_lb.proof import ARRAYS, Rejected, prove, shape_trouble
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from icml.tools.cclust_lb.bound import Bound
+from icml.tools.cclust_lb.bounds import Bound
 from icml.tools.cclust_lb.clustering import cluster, cost
 from icml.tools.cclust_lb.packing import bound
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem
@@ -153,12 +153,15 @@ def certify(
     run = _Run(graph, problem, time_limit, on_progress)
     given = run.offer(np.asarray(labels, dtype=np.int32)) if labels is not None else None
 
-    def search(name: str, seconds: float | None, steps: int | None, target: float | None) -> None:
+    def search(name: str, steps: int | None, target: float) -> float:
+        """Runs a heuristic from the best so far; returns the seconds it took."""
+        begin = run.elapsed()
+        left = None if heuristic.steps is not None else heuristic.seconds - searched
         found = cluster(
             graph,
             problem=problem,
             heuristic=name,
-            seconds=heuristic.seconds if seconds is None else seconds,
+            seconds=run.remaining(at_most=left),
             steps=steps,
             start=run.labels,
             target=target,
@@ -168,18 +171,13 @@ def certify(
             on_progress=run.record,
         )
         run.offer(found)
+        return run.elapsed() - begin
 
     searched = 0.0
-    if searching:
-        begin = time.monotonic()
-        first = "louvain" if heuristic.name == "ils" else heuristic.name
-        search(
-            first,
-            run.remaining(at_most=heuristic.seconds),
-            1 if heuristic.name == "ils" else heuristic.steps,
-            0.0,
-        )
-        searched = time.monotonic() - begin
+    if heuristic.name == "ils":  # a first clustering, so that the bound knows what to aim at
+        searched = search("louvain", 1, 0.0)
+    elif searching:
+        searched = search(heuristic.name, heuristic.steps, 0.0)
     keep = min(heuristic.seconds, 0.25 * time_limit) if searching and time_limit is not None else 0.0
     result = bound(
         graph,
@@ -201,9 +199,7 @@ def certify(
     )
     proven = result.lower if result.lower_int is None else float(result.lower_int)
     if heuristic.name == "ils" and run.cost is not None and run.cost > proven:
-        begin = time.monotonic()
-        search("ils", run.remaining(at_most=heuristic.seconds - searched), heuristic.steps, proven)
-        searched += time.monotonic() - begin
+        searched += search("ils", heuristic.steps, proven)
     heuristic_cost = run.cost if searching else None
     certified = run.labels if labels is None else labels
     return Certified(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from icml.tools.cclust_lb.certification import Certified, Labels
     from icml.tools.cclust_lb.problem import Problem, SignedGraph
 
-_INPUT, _BOUND, _CLUSTERING, _OUTPUT = "Input", "Bound", "Clustering", "Output"
+_BOUND, _CLUSTERING = "Bound", "Clustering"
 
 
 class ProblemName(StrEnum):
@@ -73,7 +73,8 @@ def command(
     problem: Annotated[
         ProblemName,
         typer.Option(
-            help="What to certify; auto: cc if a value is negative, else cc-complete.", rich_help_panel=_INPUT
+            help="What to certify; auto: cc if a value is negative, else cc-complete.",
+            rich_help_panel=options.INPUT,
         ),
     ] = ProblemName.AUTO,
     format: options.Format = "auto",
@@ -82,20 +83,25 @@ def command(
         typer.Option(
             metavar="SRC,DST[,SIGN]",
             help="Columns to read, by header name or number.",
-            rich_help_panel=_INPUT,
+            rich_help_panel=options.INPUT,
         ),
     ] = None,
     merge: Annotated[
-        MergePolicy, typer.Option(help="What parallel and reciprocal rows become.", rich_help_panel=_INPUT)
+        MergePolicy,
+        typer.Option(help="What parallel and reciprocal rows become.", rich_help_panel=options.INPUT),
     ] = MergePolicy.SUM,
     weights: Annotated[
         WeightMode,
-        typer.Option(help="Count signs, or add values and weigh edges by size.", rich_help_panel=_INPUT),
+        typer.Option(
+            help="Count signs, or add values and weigh edges by size.", rich_help_panel=options.INPUT
+        ),
     ] = WeightMode.UNIT,
     clusters: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Certify this clustering: lines node<TAB>cluster.", rich_help_panel=_INPUT
+            metavar="FILE",
+            help="Certify this clustering: lines node<TAB>cluster.",
+            rich_help_panel=options.INPUT,
         ),
     ] = None,
     obstructions: Annotated[
@@ -156,29 +162,38 @@ def command(
             metavar="N", min=1, help="Look for N steps, whatever the clock says.", rich_help_panel=_CLUSTERING
         ),
     ] = None,
-    output: options.Output = "-",
+    output: options.Output = options.STDOUT,
     json: options.Json = False,
     out_clusters: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Write the best clustering; - for standard output.", rich_help_panel=_OUTPUT
+            metavar="FILE",
+            help="Write the best clustering; - for standard output.",
+            rich_help_panel=options.OUTPUT,
         ),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the proof of the bound (NPZ).", rich_help_panel=_OUTPUT),
+        typer.Option(
+            metavar="FILE",
+            parser=options.output_file,
+            help="Write the proof of the bound (NPZ).",
+            rich_help_panel=options.OUTPUT,
+        ),
     ] = None,
     verify: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Check a certificate instead; exit 0 if it holds, else 1.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=options.OUTPUT,
         ),
     ] = None,
     blame: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="List the N edges most surely wrong.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            metavar="N", min=0, help="List the N edges most surely wrong.", rich_help_panel=options.OUTPUT
+        ),
     ] = 0,
     plot: options.Plot = None,
     seed: options.Seed = 0,
@@ -246,10 +261,6 @@ class _Outputs:
 
     def check(self, *, verify: bool) -> None:
         """Refuses combinations that cannot be meant, before any work is done."""
-        if self.clusters is not None:
-            options.check_writable(self.clusters)
-        if self.certificate is not None:
-            options.check_writable(self.certificate)
         if self.clusters == "-" and self.output == "-" and self.json:
             raise InputError(
                 "--json and --out-clusters - both go to standard output; give one of them a file"

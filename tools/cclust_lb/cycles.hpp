@@ -79,31 +79,36 @@ class CyclePricer {
         for (int32_t e = 0; e < graph.edges(); e++)
             if (graph.negative[e]) candidates_.push_back(e);
         if (rule == CycleRule::odd_negative) two_sides_ = std::make_unique<TwoSides>(graph);
+        next_ = candidates_.size();
         choose_hops();
     }
 
     /// Adds cycles that the prices leave uncovered, a few through each candidate, raising the prices on each at once so
-    /// that the next search takes another way.
-    PricingRound round(int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
-        const int per_edge = round_ == 0 ? 3 : 2;
-        next_hop();
-        round_++;
+    /// that the next search takes another way. Ends after scanning about `work` arcs; the next round goes on from there.
+    PricingRound round(int64_t work, int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
+        const bool new_pass = next_ == candidates_.size();
+        if (new_pass) next_hop();
         search_.set_lengths([&](int32_t e) { return length(ascent.price(e)); });
-        if (two_sides_) candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop_; }, rng_);
-        rng_.shuffle(std::span(candidates_));
-        PricingRound result{0, hops_.empty()};
-        for (const int32_t edge : candidates_) {
-            if (asleep_until_[edge] > round_) {
-                result.complete = false;
+        if (new_pass) start_pass();
+        const int per_edge = pass_ == 1 ? 3 : 2;
+        const int64_t last_arc = search_.scanned() + work;
+        PricingRound result;
+        for (; next_ < candidates_.size() && search_.scanned() < last_arc; next_++) {
+            const int32_t edge = candidates_[next_];
+            if (asleep_until_[edge] > pass_) {
+                left_out_ = true;
                 continue;
             }
-            if (monitor.expired() || pool.size() >= limit) {
-                result.complete = false;
-                break;
-            }
+            if (monitor.expired() || pool.size() >= limit) break;
             result.added += price_edge(edge, per_edge, pool, ascent);
         }
-        if (result.added == 0) wake_all();
+        added_in_pass_ += result.added;
+        result.pass_ended = next_ == candidates_.size();
+        if (result.pass_ended && added_in_pass_ == 0) {
+            result.exhausted = !left_out_ && hops_.empty();
+            wake_all();
+        }
+        if (pool.size() >= limit) result = {result.added, true, true};
         return result;
     }
 
@@ -125,6 +130,15 @@ class CyclePricer {
             found += !path.empty();
         }
         if (static_cast<double>(hops) > long_way * static_cast<double>(found)) hops_ = {2, 3, 4, 6, 10, 16, 24, 40, 56};
+    }
+
+    void start_pass() {
+        pass_++;
+        next_ = 0;
+        added_in_pass_ = 0;
+        left_out_ = false;
+        if (two_sides_) candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop_; }, rng_);
+        rng_.shuffle(std::span(candidates_));
     }
 
     /// Takes the next cost of a hop from the schedule; 1 when it has run out.
@@ -151,7 +165,7 @@ class CyclePricer {
             if (radius <= 2) return found;
             const EdgePath path = search_.close_cycle(edge, radius, slack());
             if (path.empty()) {
-                asleep_until_[edge] = round_ + nap_[edge];
+                asleep_until_[edge] = pass_ + nap_[edge];
                 nap_[edge] = std::min(2 * nap_[edge], longest_nap);
                 return found;
             }
@@ -174,9 +188,12 @@ class CyclePricer {
     CounterRng rng_;
     std::unique_ptr<TwoSides> two_sides_;
     std::vector<int32_t> candidates_;
-    std::vector<int32_t> asleep_until_, nap_; // by edge: the round it sleeps to, and how long its next nap is
+    std::vector<int32_t> asleep_until_, nap_; // by edge: the pass it sleeps to, and how long its next nap is
     std::vector<int32_t> hops_; // schedule, last first
-    int32_t round_ = 0, hop_ = 1;
+    size_t next_ = 0; // candidate
+    int64_t added_in_pass_ = 0;
+    bool left_out_ = false; // some candidate was asleep in this pass
+    int32_t pass_ = 0, hop_ = 1;
 };
 
 } // namespace icml::cclust

@@ -52,7 +52,7 @@ template <class Weight, bool Complete> class IteratedSearch {
         double gain = shake();
         for (std::int32_t x : ball_) partition_.enqueue(x);
         gain += partition_.settle(budget);
-        if (gain >= -tolerance_) {
+        if (gain >= 0) {
             value_ += gain;
             partition_.commit();
         } else {

@@ -63,7 +63,7 @@ template <class Weight, bool Complete> class Partition {
         return gain;
     }
 
-    // Moves x to `target` or, with `fresh`, to a cluster of its own, come what may; returns the value's change.
+    // Moves x to `target` or, with `fresh`, to a cluster of its own, come what may; returns the change.
     static constexpr std::int32_t fresh = -1;
     double force(std::int32_t x, std::int32_t target) {
         const std::int32_t own = labels_[x];

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.cclust_lb import _kernel
-from icml.tools.cclust_lb.bound import Bound, Packing, parse_obstructions, round_down, scale_bits_for
+from icml.tools.cclust_lb.bounds import Bound, Packing, parse_obstructions, round_down, scale_bits_for
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem, merge_edges
 
 T = TypeVar("T")

@@ -39,7 +39,7 @@ def plot_trace(trace: Sequence[dict[str, Any]], destination: str | Path, *, titl
     with matplotlib.rc_context({"svg.hashsalt": "icml", "svg.fonttype": "none"}):
         figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
         end = max((entry["t"] for entry in trace), default=0.0)
-        for key, label, style in (
+        curves: tuple[tuple[str, str, dict[str, Any]], ...] = (
             ("cost", "best clustering", {"color": "#c0392b"}),
             (
                 "lp_upper",
@@ -47,7 +47,8 @@ def plot_trace(trace: Sequence[dict[str, Any]], destination: str | Path, *, titl
                 {"color": "#999999", "linestyle": ":"},
             ),
             ("lower", "certified lower bound", {"color": "#1f5fa8"}),
-        ):
+        )
+        for key, label, style in curves:
             times, values = _series(trace, key, end)
             if times:
                 axes.step(times, values, where="post", label=f"{label}: {values[-1]:,.10g}", **style)

@@ -7,7 +7,8 @@ namespace icml::cclust {
 
 struct PricingRound {
     int64_t added = 0;
-    bool complete = true; // nothing was left out, so that a round without additions means that there are none
+    bool pass_ended = true; // everything has been looked at once since the last such round
+    bool exhausted = false; // a whole pass that left nothing out has found nothing
 };
 
 } // namespace icml::cclust

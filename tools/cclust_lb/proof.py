@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb.bound import CLIQUE, CYCLE, STAR, Packing, round_down
+from icml.tools.cclust_lb.bounds import CLIQUE, CYCLE, STAR, Packing, round_down
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem
 
 ARRAYS: dict[str, np.dtype[Any]] = {

@@ -1,4 +1,4 @@
-// SplitMix64, a counter and a mixer (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+// SplitMix64: a counter and a mixer (Steele, Lea, Flood: Fast splittable pseudorandom generators, 2014).
 #pragma once
 
 #include <cassert>

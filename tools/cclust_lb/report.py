@@ -1,4 +1,4 @@
-"""What a bound says about a clustering: ratios, whether the optimum is proven, which edges to blame; as data and as text."""
+"""What a bound says about a clustering: ratios, what is proven, which edges to blame; as data and as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from icml.tools.cclust_lb.problem import Problem, SignedGraph
 
 if TYPE_CHECKING:
-    from icml.tools.cclust_lb.bound import Bound
+    from icml.tools.cclust_lb.bounds import Bound
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def table(figures: dict[str, Any]) -> str:
         if figures["holds"]:
             rows.append(("lower bound", _bound_text(figures)))
         return _aligned(rows)
-    obstructions = ", ".join(f"{count} {name}s" for name, count in figures["obstructions"].items() if count)
+    obstructions = ", ".join(_count(count, name) for name, count in figures["obstructions"].items() if count)
     rows = [
         ("problem", figures["problem"]),
         (
@@ -133,7 +133,7 @@ def table(figures: dict[str, Any]) -> str:
         ("proof", f"{obstructions or 'no obstruction'} ({figures['finished']})"),
     ]
     if figures["cost"] is not None:
-        rows.append(("disagreements", f"{figures['cost']:.10g} in {figures['clusters']} clusters"))
+        rows.append(("disagreements", f"{figures['cost']:.10g} in {_count(figures['clusters'], 'cluster')}"))
         if figures["heuristic_cost"] is not None and figures["heuristic_cost"] != figures["cost"]:
             rows.append(("heuristic", f"{figures['heuristic_cost']:.10g} ({figures['heuristic']})"))
         rows += _ratio_rows(figures)
@@ -165,9 +165,15 @@ def _bound_text(figures: dict[str, Any]) -> str:
     return f"{figures['lower_bound']:.10g}" + ("" if whole is None else f", so at least {whole}")
 
 
+def _count(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
 def _dropped_text(figures: dict[str, Any]) -> str:
     loops, zero_sum = figures["dropped"]["loops"], figures["dropped"]["zero_sum"]
-    parts = [f"{loops} self-loops"] * bool(loops) + [f"{zero_sum} pairs that cancel out"] * bool(zero_sum)
+    parts = [_count(loops, "self-loop")] * bool(loops) + [f"{zero_sum} pairs that cancel out"] * bool(
+        zero_sum
+    )
     return f"; {' and '.join(parts)} dropped" if parts else ""
 
 

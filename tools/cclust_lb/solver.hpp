@@ -160,9 +160,9 @@ class Solver {
 
     /// Cools down to the final mu, or to where pricing starts.
     void anneal() {
-        const int hot = options_.cycles ? cycle_plan.hot : stars_ ? star_plan.hot : 0;
+        const int hot = pricing() ? plan().hot : 0;
         const int steps = std::max(1, ascent_->cooling_steps_left());
-        const double sweeps = pricing() ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
+        const double sweeps = hot > 0 ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
         const int each = std::max(1, static_cast<int>(std::lround(sweeps / steps)));
         while (ascent_->cooling_steps_left() > hot && !monitor_.expired()) {
             sweep(each);
@@ -183,44 +183,50 @@ class Solver {
 
     /// How pricing and sweeping alternate.
     struct PricingPlan {
-        int hot;                // cooling steps above the final mu at which pricing starts; each round takes one
-        int sweeps;             // a round
-        int pruning;            // rounds from one pruning to the next
-        double slack;           // how well covered an unused item has to be to be pruned
-        double least_progress;  // several rounds in a row that gain less than this, relatively, are the last
+        int hot;               // cooling steps above the final mu at which pricing starts; each pass takes one
+        int sweeps;            // a round
+        int pruning;           // rounds from one pruning to the next
+        double slack;          // how well covered an unused item has to be to be pruned
+        double least_progress; // several passes in a row that gain less than this, relatively, are the last
     };
-    static constexpr PricingPlan cycle_plan{7, 15, 4, 1.15, 1e-6};
-    static constexpr PricingPlan star_plan{12, 10, 3, 1.1, 1e-5};
+
+    /// At a high mu the ascent converges fast and prices are spread widely, so that most of what is needed is found
+    /// early; but the more widely, the more searches fail, and those of max-cut are long.
+    PricingPlan plan() const {
+        if (stars_) return {12, 10, 3, 1.1, 1e-5};
+        const int hot = options_.rule == CycleRule::one_negative ? 7 : options_.cliques ? 0 : 4;
+        return {hot, 15, 4, 1.15, 1e-6};
+    }
 
     void price_cycles() {
+        constexpr int64_t arcs_per_entry = 6; // searching then takes some ten times as long as sweeping, or less
+        constexpr int64_t least_work = 1'000'000;
         CyclePricer pricer(graph_, options_.rule, options_.max_cycle, rng_);
-        price(cycle_plan, [&] { return pricer.round(options_.max_pool, pool_, *ascent_, monitor_); });
+        price([&] {
+            const int64_t work = std::max(least_work, arcs_per_entry * pool_.entries());
+            return pricer.round(work, options_.max_pool, pool_, *ascent_, monitor_);
+        });
     }
 
     void price_stars() {
-        price(star_plan, [&] { return stars_->round(options_.max_pool, pool_, *ascent_, monitor_); });
+        price([&] { return stars_->round(options_.max_pool, pool_, *ascent_, monitor_); });
     }
 
-    /// Rounds of pricing. At the high mu of the first ones the ascent converges fast and prices are spread widely, so
-    /// that most of what is needed is found early.
-    template <class Round> void price(const PricingPlan &plan, Round price_round) {
+    template <class Round> void price(Round price_round) {
         constexpr int most_stalled = 3;
-        int stalled = 0;
+        const PricingPlan plan = this->plan();
+        double before = lower();
+        int stalled = 0; // passes
         for (int round = 1; !done(); round++) {
-            const double before = lower();
             const PricingRound priced = price_round();
             if (priced.added > 0) cover_.cost = std::numeric_limits<double>::infinity();
             sweep_and_certify(plan.sweeps);
-            if (getenv("LBTRACE"))
-                printf("round %d added %ld pool %ld entries %ld lower %.2f ub %.2f t=%.2f user %.2f\n", round,
-                       priced.added, pool_.size(), pool_.entries(), lower(), cover_.cost, monitor_.elapsed(), (double)clock() / CLOCKS_PER_SEC);
             if (round % plan.pruning == 0) prune(plan.slack);
-            if (ascent_->cooling_steps_left() > 0) {
-                ascent_->cool();
-                continue;
-            }
+            if (!priced.pass_ended) continue;
             stalled = lower() > before * (1 + plan.least_progress) ? 0 : stalled + 1;
-            if (stalled == most_stalled || (priced.added == 0 && priced.complete)) return;
+            before = lower();
+            if (ascent_->cooling_steps_left() > 0) ascent_->cool();
+            else if (stalled >= most_stalled || priced.exhausted) return;
         }
     }
 

@@ -65,7 +65,8 @@ class StarPricer {
                 ascent.update(pool, pool.size() - 1);
             });
         }
-        return {pool.size() - before, true};
+        const int64_t added = pool.size() - before;
+        return {added, true, added == 0};
     }
 
   private:

@@ -207,6 +207,7 @@ void bind_structure(nb::module_ &m) {
                  for (std::int32_t slot = first; slot < first + count; ++slot) ladder.erase(slot);
              },
              "first"_a, "count"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("recluster", &RadiusLadder::recluster, "slots"_a, nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("guesses", &RadiusLadder::guesses)
         .def_prop_ro("distances", &RadiusLadder::distances);
 }

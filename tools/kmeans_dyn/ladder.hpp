@@ -7,7 +7,7 @@
 // its points and those that stayed aside come again, in random order, so that a centre is a random one of its points.
 #pragma once
 
-#include <cassert>
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -46,6 +46,19 @@ class RadiusLadder {
             const std::int32_t owner = guess.owner[slot];
             leave(guess, slot);
             if (owner != aside && guess.center[owner] == slot) replace(guess, owner);
+        }
+    }
+
+    // Chooses all centres anew, at random, as if deletions had gone on for long.
+    void recluster(std::int32_t slots) {
+        for (Guess &guess : guesses_) {
+            std::vector<std::int32_t> all(slots);
+            for (std::int32_t slot = 0; slot < slots; ++slot) all[slot] = slot;
+            Guess fresh(space_.width, guess.capacity, guess.limit);
+            fresh.owner.resize(slots);
+            fresh.position.resize(slots);
+            guess = std::move(fresh);
+            place_all(guess, all);
         }
     }
 
@@ -103,9 +116,13 @@ class RadiusLadder {
         guess.centers.pop();
         guess.center.pop_back();
         guess.members.pop_back();
-        for (std::size_t i = again.size(); i > 0; --i) {
-            std::swap(again[i - 1], again[rng_.below(static_cast<std::uint32_t>(i))]);
-            place(guess, again[i - 1]);
+        place_all(guess, again);
+    }
+
+    void place_all(Guess &guess, std::vector<std::int32_t> &slots) {
+        for (std::size_t i = slots.size(); i > 0; --i) {
+            std::swap(slots[i - 1], slots[rng_.below(static_cast<std::uint32_t>(i))]);
+            place(guess, slots[i - 1]);
         }
     }
 

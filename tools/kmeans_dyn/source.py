@@ -58,7 +58,7 @@ def open_stream(path: str, should_stop: Callable[[], bool]) -> Iterator[LineStre
     try:
         pieces = _pieces(stream, name, should_stop)
         head = b""
-        while len(head) < compression.HEAD_BYTES and (piece := next(pieces, None)) is not None:
+        while not _is_recognisable(head) and (piece := next(pieces, None)) is not None:
             head += piece
         binary = any(head.startswith(magic) for magic in BINARY)
         if binary or compression.detect(head[: compression.HEAD_BYTES]) is not None:
@@ -80,6 +80,11 @@ def whole_lines(stream: LineStream) -> Content:
     """The head without a line that has not ended yet, for finding out the layout."""
     end = stream.head.rfind(b"\n") + 1
     return Content(bytearray(stream.head[:end] or stream.head), stream.name, "")
+
+
+def _is_recognisable(head: bytes) -> bool:
+    """Whether text, compression and binary formats can be told apart: a line of plain text need not be followed by more."""
+    return len(head) >= compression.HEAD_BYTES or (head.isascii() and _has_data_line(head))
 
 
 def _has_data_line(head: bytes) -> bool:

@@ -17,6 +17,8 @@ from icml.formats.errors import InputError
 
 BITS_PADDING = 16
 """Bytes behind the last bit that the kernel may read."""
+RUN_CELLS = 1 << 20
+"""Cells whose bits are unpacked together."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,16 @@ class CellBits:
         if len(numbers) == 0:
             return
         start = int(numbers[0]) // 8 * 8
-        for low in range(start, int(numbers[-1]) + 1, 1 << 23):
-            first, last = np.searchsorted(numbers, (low, low + (1 << 23)))
-            flags = np.zeros(min(1 << 23, self.cells - low), bool)
+        for low in range(start, int(numbers[-1]) + 1, RUN_CELLS):
+            first, last = np.searchsorted(numbers, (low, low + RUN_CELLS))
+            flags = np.zeros(min(RUN_CELLS, self.cells - low), bool)
             flags[numbers[first:last] - low] = True
             self.put(low, flags)
+
+    def set_range(self, start: int, stop: int) -> None:
+        """Sets the bits of a run of cells."""
+        for low in range(start, stop, RUN_CELLS):
+            self.put(low, np.ones(min(RUN_CELLS, stop - low), bool))
 
     def remove_cells(self, numbers: NDArray[np.int64]) -> None:
         """Clears the bits of cells."""
@@ -116,5 +123,5 @@ class CellBits:
 
     def count(self) -> int:
         """Number of set bits."""
-        starts = range(0, self.cells, 1 << 23)
-        return sum(int(np.count_nonzero(self.get(low, min(low + (1 << 23), self.cells)))) for low in starts)
+        starts = range(0, self.cells, RUN_CELLS)
+        return sum(int(np.count_nonzero(self.get(low, min(low + RUN_CELLS, self.cells)))) for low in starts)

@@ -13,7 +13,7 @@ from icml.formats.errors import InputError
 from icml.tools.nneinfact.cells import boxes
 from icml.tools.nneinfact.divergence import Divergence
 
-SCAN_CELLS = 1 << 20
+SCAN_CELLS = 1 << 18
 """Cells looked at together when data are checked."""
 
 Values = NDArray[Any]

@@ -155,27 +155,37 @@ struct Grid {
     }
 };
 
-// One kind of sum for all parts of the grid that overlap in it.
+// One kind of sum: a place for each part of the grid that overlaps in it, the result's own place if there is
+// but one.
 class Partial {
   public:
-    Partial(bool wanted, std::int64_t parts, std::size_t size)
-        : size_(size), data_(wanted ? std::make_unique<double[]>(parts * size) : nullptr), parts_(parts) {}
-    double *part(std::int64_t i) const { return data_ ? data_.get() + i * size_ : nullptr; }
-    void reduce(double *out, int threads) const {
-        if (!data_) return;
+    Partial(double *result, std::int64_t parts, std::size_t size)
+        : result_(result), parts_(parts), size_(size),
+          own_(result && parts > 1 ? std::make_unique<double[]>(parts * size) : nullptr) {}
+
+    double *part(std::int64_t i) const { return own_ ? own_.get() + i * size_ : result_; }
+
+    void reduce(int threads) const {
+        if (!own_) return;
         threads = threads_for(double(size_) * parts_, threads);
 #pragma omp parallel for num_threads(threads) schedule(static)
         for (std::int64_t i = 0; i < std::int64_t(size_); ++i) {
             double s = 0;
-            for (std::int64_t k = 0; k < parts_; ++k) s += data_[k * size_ + i];
-            out[i] = s;
+            for (std::int64_t k = 0; k < parts_; ++k) s += own_[k * size_ + i];
+            result_[i] = s;
         }
     }
 
   private:
-    std::size_t size_;
-    std::unique_ptr<double[]> data_;
+    double *result_;
     std::int64_t parts_;
+    std::size_t size_;
+    std::unique_ptr<double[]> own_;
+};
+
+// Where the sums go; null where not wanted.
+struct Results {
+    double *left_num, *left_den, *right_num, *right_den;
 };
 
 template <class T>
@@ -185,13 +195,13 @@ using PassResult = std::tuple<std::optional<Out<double>>, std::optional<Out<doub
 template <class T> class Pass {
   public:
     Pass(const DenseData &data, const T *left, const T *right, std::int64_t rank, RuleParameters<T> rule,
-         Wants want)
+         Wants want, Results to)
         : data_(data), left_(left), right_(right), rank_(rank), rule_(rule), want_(want), b_(data.batches()),
           p_(data.rows()), q_(data.columns()), tile_(tile_columns(q_, rank, sizeof(T), want.right)),
-          grid_(b_, p_, q_, rank, tile_, want), left_num_(want.left, grid_.columns, b_ * p_ * rank),
-          left_den_(want.left && want.den, grid_.columns, b_ * p_ * rank),
-          right_num_(want.right, grid_.rows, b_ * rank * q_),
-          right_den_(want.right && want.den, grid_.rows, b_ * rank * q_) {}
+          grid_(b_, p_, q_, rank, tile_, want), left_num_(to.left_num, grid_.columns, b_ * p_ * rank),
+          left_den_(to.left_den, grid_.columns, b_ * p_ * rank),
+          right_num_(to.right_num, grid_.rows, b_ * rank * q_),
+          right_den_(to.right_den, grid_.rows, b_ * rank * q_) {}
 
     void run(int threads) {
         const std::int64_t tasks = b_ * grid_.rows * grid_.columns;
@@ -211,11 +221,8 @@ template <class T> class Pass {
         }
     }
 
-    void reduce(double *left_num, double *left_den, double *right_num, double *right_den, int threads) const {
-        left_num_.reduce(left_num, threads);
-        left_den_.reduce(left_den, threads);
-        right_num_.reduce(right_num, threads);
-        right_den_.reduce(right_den, threads);
+    void reduce(int threads) const {
+        for (const Partial *sums : {&left_num_, &left_den_, &right_num_, &right_den_}) sums->reduce(threads);
     }
 
     double loss() const { return total(loss_); }
@@ -295,11 +302,12 @@ PassResult<T> dense_pass(const DenseData &data, In<T, 3> left, In<T, 3> right, i
     double loss, held;
     {
         nb::gil_scoped_release release;
-        Pass<T> pass(data, left.data(), right.data(), std::int64_t(rank), parameters,
-                     {want_left, want_right, want_den, want_loss});
-        pass.run(threads);
         const auto raw = [](auto &r) { return r ? r->data() : nullptr; };
-        pass.reduce(raw(left_num), raw(left_den), raw(right_num), raw(right_den), threads);
+        Pass<T> pass(data, left.data(), right.data(), std::int64_t(rank), parameters,
+                     {want_left, want_right, want_den, want_loss},
+                     {raw(left_num), raw(left_den), raw(right_num), raw(right_den)});
+        pass.run(threads);
+        pass.reduce(threads);
         loss = pass.loss(), held = pass.held();
     }
     const auto give = [](auto &r) { return r ? std::optional<Out<double>>(r->release()) : std::nullopt; };

@@ -150,11 +150,13 @@ class _Scan:
         stats.nonzeros += int(np.count_nonzero(y) if known is None else np.count_nonzero(y[known]))
         stats.missing += 0 if known is None else len(y) - int(np.count_nonzero(known))
         stats.largest = max(stats.largest, float(y.max() if known is None else y.max(initial=0, where=known)))
-        if train is None and w is None:
-            stats.weight += len(y)
-            stats.sum += float(y.sum(dtype=np.float64))
+        if w is None:
+            seen: NDArray[np.bool_] | bool = True if train is None else train
+            stats.weight += len(y) if train is None else int(np.count_nonzero(train))
+            stats.held_weight += 0 if held is None else int(np.count_nonzero(held))
+            stats.sum += float(y.sum(dtype=np.float64, where=seen))
             return
-        w = np.ones(len(y)) if w is None else w.astype(np.float64)
+        w = w.astype(np.float64)
         if held is not None:
             stats.held_weight += float(w[held].sum())
         if train is not None:
@@ -173,8 +175,7 @@ class _Scan:
         self._nan_cells += count
         if self.observed is None:
             self.observed = CellBits(self.array.size)
-            for low in range(0, start, 1 << 23):
-                self.observed.put(low, np.ones(min(1 << 23, start - low), bool))
+            self.observed.set_range(0, start)
         return ~gaps if known is None else known & ~gaps
 
     def _sets(

@@ -305,8 +305,7 @@ class RowPieces(Pieces):
         self._observed = self._held = None
         if len(data.excluded):
             self._observed, self._held = CellBits(data.stats.cells), CellBits(data.stats.cells)
-            for low in range(0, data.stats.cells, 1 << 23):
-                self._observed.put(low, np.ones(min(1 << 23, data.stats.cells - low), bool))
+            self._observed.set_range(0, data.stats.cells)
             self._observed.remove_cells(data.excluded)
             self._held.set_cells(data.excluded[~np.isnan(data.excluded_values)])
             self._rows = self._rows_with_held(plan, data)

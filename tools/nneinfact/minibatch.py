@@ -14,6 +14,7 @@ import numpy as np
 
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.contraction import Array
+from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.dense_engine import DenseEngine
 from icml.tools.nneinfact.engine import Engine, Losses
 from icml.tools.nneinfact.fit import TINY, Descent, Options, State
@@ -35,7 +36,7 @@ class MinibatchDescent(Descent):
     """
 
     def __init__(self, engine: Engine, options: Options, batch: int, seed: int) -> None:
-        if not isinstance(engine, DenseEngine) or engine.path == "sparse":
+        if not isinstance(engine, DenseEngine) or not isinstance(engine.data, DenseData):
             raise InputError("minibatches are for dense data")
         if options.sweep == "joint":
             raise InputError("minibatches are block updates; joint sweeps need the whole data")

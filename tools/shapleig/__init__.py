@@ -8,7 +8,8 @@
         design.tell(Z, [train(z) for z in Z])
     design.values_, design.interval()
 
-After Rundel, Fumagalli, Muschalik, Bischl, Feurer: ShaplEIG: Bayesian Experimental Design for Shapley Value Estimation (2026).
+After Rundel, Fumagalli, Muschalik, Bischl, Feurer: ShaplEIG: Bayesian Experimental Design for Shapley Value
+Estimation (2026).
 """
 
 from icml.tools.shapleig.covariances import shapley_covariances

@@ -1,10 +1,13 @@
-"""`run`: keeps a number of commands going, each for a coalition chosen with those under way in mind, until it is time to stop."""
+"""`run`: keeps a number of commands going, each for a coalition chosen with those under way in mind.
+
+Until it is time to stop.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from icml.formats.errors import WorkError
@@ -33,7 +36,7 @@ class Campaign:
     template: str
     budget: int
     jobs: int = 1
-    stopping: Stopping = Stopping()
+    stopping: Stopping = field(default_factory=Stopping)
     retry: bool = False
     keep_pending: bool = False
 
@@ -77,7 +80,9 @@ class Campaign:
             for job in running:
                 job.end()
 
-    def _start(self, study: Study, running: list[execute.Job], orphans: dict[Coalition, None], used: int) -> bool:
+    def _start(
+        self, study: Study, running: list[execute.Job], orphans: dict[Coalition, None], used: int
+    ) -> bool:
         """Starts one more command, first for what an earlier run left behind; False if there is no coalition left."""
         if orphans:
             mask = mask_of(_take(orphans))

@@ -1,7 +1,7 @@
 """Which coalitions are looked at: the first ones to evaluate, and the ones a criterion chooses from.
 
-Randomness is counter-based: every draw is keyed by the seed and by how many evaluations there are, so that the next coalition
-is a function of the study and not of the process that asks.
+Randomness is counter-based: every draw is keyed by the seed and by how many evaluations there are, so that the
+next coalition is a function of the study and not of the process that asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ ENUMERATED = 65_536
 
 def generator(seed: int, stream: int, step: int = 0) -> np.random.Generator:
     """The random numbers of one purpose at one step."""
-    return np.random.Generator(np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=[0, 0, 0, step]))
+    return np.random.Generator(
+        np.random.Philox(key=np.array([seed, stream], dtype=np.uint64), counter=[0, 0, 0, step])
+    )
+
+
+def signs(masks: Mask) -> Array:
+    """Coalitions in +-1, as the kernel takes them."""
+    result: Array = np.where(masks, 1.0, -1.0)
+    return result
 
 
 def key_of(mask: Mask) -> Coalition:
@@ -63,7 +71,14 @@ def sized_coalitions(rng: np.random.Generator, count: int, players: int) -> Mask
 
 
 def pool(
-    players: int, known: Collection[Coalition], evaluated: Mask, promising: Mask, *, seed: int, step: int, size: int
+    players: int,
+    known: Collection[Coalition],
+    evaluated: Mask,
+    promising: Mask,
+    *,
+    seed: int,
+    step: int,
+    size: int,
 ) -> Mask:
     """The coalitions (n, p) to choose from, none of them known.
 
@@ -82,7 +97,8 @@ def pool(
         if known:
             masks = np.frombuffer(b"".join(known), dtype=np.bool_).reshape(-1, players)
             taken[masks @ (1 << np.arange(players))] = True
-        return (codes[~taken, None] >> np.arange(players)) & 1 == 1
+        rest: Mask = (codes[~taken, None] >> np.arange(players)) & 1 == 1
+        return rest
     rng = generator(seed, 1, step)
     drawn = sized_coalitions(rng, size - size // 2, players)
     centres = np.vstack([evaluated, promising]) if len(promising) else evaluated
@@ -106,7 +122,10 @@ def distinct(masks: Mask, known: Collection[Coalition]) -> Mask:
 
 
 def best(scores: Array, masks: Mask) -> int:
-    """The index of the highest score; of those within 1e-9 of it, the lowest coalition code, so that runs repeat on any machine."""
+    """The index of the highest score; of those within 1e-9 of it, the lowest coalition code.
+
+    So that runs repeat on any machine.
+    """
     top = float(scores.max())
     tied = np.flatnonzero(scores >= top - 1e-9 * abs(top))
     if len(tied) == 1:

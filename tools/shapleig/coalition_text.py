@@ -34,7 +34,9 @@ class Players:
         self._index: dict[str, int] = {}
         for i, name in enumerate(self.names):
             if not name.strip() or any(ord(c) < 32 or c == "\x7f" for c in name):
-                raise InputError(f"player {i + 1} has the name {name!r}: empty, or with control characters", source)
+                raise InputError(
+                    f"player {i + 1} has the name {name!r}: empty, or with control characters", source
+                )
             if name in _NOT_A_NAME:
                 raise InputError(f"a player cannot be called {name!r}: a column of the study is", source)
             if name in self._index:

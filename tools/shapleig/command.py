@@ -110,7 +110,7 @@ def command(
     ] = NoiseMode.FIXED,
     criterion: Annotated[
         CriterionName, typer.Option(rich_help_panel=_CHOICE, help="How the next coalition is chosen.")
-    ] = CriterionName.AUTO,
+    ] = CriterionName.EIG,
     cost: Annotated[
         str | None,
         typer.Option(
@@ -153,7 +153,7 @@ def command(
     tol: Annotated[
         str | None,
         typer.Option(
-            metavar="X|X%", rich_help_panel=_STOPPING, help="Stop when all 95 % half-widths are within X, or X% of the largest."
+            metavar="X|X%", rich_help_panel=_STOPPING, help="Stop when 95 % intervals are within X, or X% of the largest."
         ),
     ] = None,
     stable_top: Annotated[
@@ -163,7 +163,7 @@ def command(
     bits: Annotated[bool, typer.Option("--bits", rich_help_panel=_OUTPUT, help="Write coalitions as 0110...")] = False,
     json: Annotated[
         bool,
-        typer.Option("--json", rich_help_panel=_OUTPUT, help="Coalitions as JSON lists; the report as one JSON object."),
+        typer.Option("--json", rich_help_panel=_OUTPUT, help="Coalitions as JSON lists, the report as a JSON object."),
     ] = False,
     plot: options.Plot = None,
     output: Annotated[
@@ -358,7 +358,14 @@ def _run(call: _Call) -> None:
 
 
 def _conclude(
-    call: _Call, design: ShapleyDesign, players: Players, attempts: int, reason: str, *, to: str, always: bool = False
+    call: _Call,
+    design: ShapleyDesign,
+    players: Players,
+    attempts: int,
+    reason: str,
+    *,
+    to: str,
+    always: bool = False,
 ) -> None:
     """What is left to say at the end of a run: figures for people, and JSON and picture if asked for."""
     from icml.formats.output import atomic_output, write_json
@@ -414,7 +421,9 @@ def _ask(call: _Call) -> None:
     with atomic_output(call.output) as stream:
         if call.template is not None:
             stream.write(
-                array_script(chosen, study.players, call.template, study.name, options=call.slurm or "", index=first)
+                array_script(
+                    chosen, study.players, call.template, study.name, options=call.slurm or "", index=first
+                )
             )
         else:
             stream.writelines(study.players.write(mask, call.form) + "\n" for mask in chosen)

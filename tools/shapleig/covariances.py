@@ -1,15 +1,17 @@
-"""Covariances between semivalues and coalition values under a Hamming-kernel Gaussian process, without summing over coalitions.
+"""Covariances of semivalues under a Hamming-kernel Gaussian process, without summing over coalitions.
 
-The kernel k(z, z') = s exp(-(1/p) sum_j [z_j != z'_j] / l_j) is diagonal in the Walsh basis: the coefficient of S has variance
-s prod_{j not in S} (1 + b_j)/2 prod_{j in S} (1 - b_j)/2 with b_j = exp(-1/(p l_j)). With F_j(t) = ((1 + b_j) + (1 - b_j) t)/2
+The kernel k(z, z') = s exp(-(1/p) sum_j [z_j != z'_j] / l_j) is diagonal in the Walsh basis: the coefficient of
+S has variance s prod_{j not in S} (1 + b_j)/2 prod_{j in S} (1 - b_j)/2 with b_j = exp(-1/(p l_j)). With F_j(t)
+= ((1 + b_j) + (1 - b_j) t)/2
 
     cov(phi_i, v(x))   = s (1 - b_i)/2 x_i  int prod_{j != i} F_j(x_j t) dm(t)
     cov(phi_i, phi_j)  = s (1 - b_i)(1 - b_j)/4  int t prod_{l != i, j} F_l(t) dn(t),      i != j
     cov(phi_i, phi_i)  = s (1 - b_i)/2  int prod_{l != i} F_l(t) dn(t)
 
-where m and n have the moments c_s and c_s^2 of the semivalue. The integrands are polynomials of degree < p, so the rules of
-`semivalues` are exact, and everything is a few matrix products. (The paper - Rundel, Fumagalli, Muschalik, Bischl, Feurer:
-ShaplEIG, 2026 - gets the Shapley case from tables of elementary symmetric polynomials in O(p^4).)
+where m and n have the moments c_s and c_s^2 of the semivalue. The integrands are polynomials of degree < p, so
+the rules of `semivalues` are exact, and everything is a few matrix products. (The paper - Rundel, Fumagalli,
+Muschalik, Bischl, Feurer: ShaplEIG, 2026 - gets the Shapley case from tables of elementary symmetric
+polynomials in O(p^4).)
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def shapley_covariances(
     """
     scales = np.asarray(lengthscale, dtype=float)
     signs = 2.0 * np.asarray(X, dtype=float) - 1.0
-    return cross_covariance(signs, scales, outputscale, semivalue).T, value_covariance(scales, outputscale, semivalue)
+    return cross_covariance(signs, scales, outputscale, semivalue).T, value_covariance(
+        scales, outputscale, semivalue
+    )
 
 
 def coalition_weights(X: Array, semivalue: Semivalue = SHAPLEY) -> Array:
@@ -65,10 +69,13 @@ def weight_products(players: int, semivalue: Semivalue = SHAPLEY) -> tuple[float
 def kernel(A: Array, B: Array, lengthscale: Array, outputscale: float) -> Array:
     """k of every row of A (n, p) with every row of B (m, p); both in +-1."""
     rates = _rates(lengthscale)
-    return outputscale * np.exp(-0.5 * (rates.sum() - (A * rates) @ B.T))
+    result: Array = outputscale * np.exp(-0.5 * (rates.sum() - (A * rates) @ B.T))
+    return result
 
 
-def cross_covariance(X: Array, lengthscale: Array, outputscale: float, semivalue: Semivalue = SHAPLEY) -> Array:
+def cross_covariance(
+    X: Array, lengthscale: Array, outputscale: float, semivalue: Semivalue = SHAPLEY
+) -> Array:
     """cov(v(x), phi_i) for rows x in +-1: (t, p), in O(t p^2 / 2)."""
     mean, half = _factors(lengthscale)
     nodes, weights = semivalue.rule(len(mean))

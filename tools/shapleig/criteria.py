@@ -49,7 +49,9 @@ def score(criterion: Criterion, candidates: Candidates, covariance: Array) -> Ar
 
 
 def information_gain(candidates: Candidates, covariance: Array) -> Array:
-    """Expected information gain about the values, in nats: half the log-determinant ratio of their covariance before and after.
+    """Expected information gain about the values, in nats.
+
+    It is half the log-determinant ratio of their covariance before and after.
 
     When the sum of the values is known the covariance is singular; the gain is then taken in the remaining dimensions.
     """

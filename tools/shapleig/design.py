@@ -1,7 +1,7 @@
 """Ask and tell: proposes the coalitions to evaluate and keeps the posterior of the values (the method as a whole).
 
-What `ask` proposes is a function of the settings and of the evaluations in their order: it does not depend on earlier calls,
-so a study can be taken up by another process at any moment.
+What `ask` proposes is a function of the settings and of the evaluations in their order: it does not depend on
+earlier calls, so a study can be taken up by another process at any moment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.shapleig import candidates as pools
-from icml.tools.shapleig.candidates import Coalition, Mask, key_of, mask_of
+from icml.tools.shapleig.candidates import Coalition, Mask, key_of, mask_of, signs
 from icml.tools.shapleig.costs import CostModel
 from icml.tools.shapleig.criteria import Criterion, parse_criterion, resolve, score
-from icml.tools.shapleig.estimate import Estimate, Evaluations, infer
+from icml.tools.shapleig.estimate import Estimate, infer
+from icml.tools.shapleig.evaluations import Evaluations
 from icml.tools.shapleig.hyperparameters import Fitted, MapFit
 from icml.tools.shapleig.posterior import Candidates, Posterior
 from icml.tools.shapleig.semivalues import Array, Semivalue, parse_semivalue
@@ -41,7 +42,7 @@ class Settings:
     """
 
     index: str = "shapley"
-    criterion: Criterion = "auto"
+    criterion: Criterion = "eig"
     learn_noise: bool = False
     cost: CostModel | None = None
     candidates: int = 2048
@@ -71,7 +72,7 @@ class ShapleyDesign:
         self,
         n_players: int,
         index: str = "shapley",
-        criterion: Criterion = "auto",
+        criterion: Criterion = "eig",
         seed: int = 0,
         *,
         noise: str = "fixed",
@@ -96,8 +97,6 @@ class ShapleyDesign:
         self._fit = fit or MapFit(learn_noise=self.settings.learn_noise)
         self._estimate: Estimate | None = None
 
-    # -- telling -----------------------------------------------------------------------------------------------------------
-
     def tell(self, Z: ArrayLike, y: ArrayLike, cost: ArrayLike | None = None) -> None:
         """Adds evaluations.
 
@@ -111,7 +110,9 @@ class ShapleyDesign:
         """
         masks = self._masks(Z)
         values = np.atleast_1d(np.asarray(y, dtype=float))
-        costs = np.full(len(values), math.nan) if cost is None else np.atleast_1d(np.asarray(cost, dtype=float))
+        costs = (
+            np.full(len(values), math.nan) if cost is None else np.atleast_1d(np.asarray(cost, dtype=float))
+        )
         if not len(masks) == len(values) == len(costs):
             raise InputError(f"expected as many values as coalitions: {len(values)} for {len(masks)}")
         for mask, value, price in zip(masks, values.tolist(), costs.tolist(), strict=True):
@@ -122,7 +123,10 @@ class ShapleyDesign:
             self._estimate = None
 
     def mark_pending(self, Z: ArrayLike) -> None:
-        """Says that these coalitions are being evaluated elsewhere: they are not asked again, and count when choosing others."""
+        """Says that these coalitions are being evaluated elsewhere: they are not asked again.
+
+        And count when choosing others.
+        """
         for mask in self._masks(Z):
             key = key_of(mask)
             self.failed.pop(key, None)
@@ -137,8 +141,6 @@ class ShapleyDesign:
             if key not in self.evaluations:
                 self.failed[key] = None
 
-    # -- asking ------------------------------------------------------------------------------------------------------------
-
     def ask(self, n: int = 1, *, retry: bool = False) -> Mask:
         """The next coalitions to evaluate, (m, p) with m <= n; fewer than n only when no others are left.
 
@@ -152,7 +154,9 @@ class ShapleyDesign:
         chosen = self._initial(n, known)
         if len(chosen) < n:
             with single_threaded():
-                chosen += self._chosen(n - len(chosen), [*self.pending, *chosen], {**known, **dict.fromkeys(chosen)})
+                chosen += self._chosen(
+                    n - len(chosen), [*self.pending, *chosen], {**known, **dict.fromkeys(chosen)}
+                )
         return np.frombuffer(b"".join(chosen), dtype=np.bool_).reshape(-1, self.n_players).copy()
 
     def _initial(self, n: int, known: dict[Coalition, None]) -> list[Coalition]:
@@ -191,7 +195,7 @@ class ShapleyDesign:
         self, n: int, masks: Mask, pending: list[Coalition], known: dict[Coalition, None]
     ) -> list[Coalition]:
         posterior = self._posterior(pending)
-        terms = posterior.candidates(2.0 * masks - 1.0)
+        terms = posterior.candidates(signs(masks))
         enumerated = 2**self.n_players <= pools.ENUMERATED
         chosen: list[Coalition] = []
         while len(chosen) < n and len(masks):
@@ -201,7 +205,7 @@ class ShapleyDesign:
                 taken = {**known, **dict.fromkeys(chosen)}
                 better = self._climb(masks[index], float(scores[index]), posterior, taken)
                 masks = np.vstack([masks, better])
-                terms = terms.joined(posterior.candidates(2.0 * better[None] - 1.0))
+                terms = terms.joined(posterior.candidates(signs(better[None])))
                 index = len(masks) - 1
             chosen.append(key_of(masks[index]))
             if len(chosen) < n:
@@ -215,7 +219,7 @@ class ShapleyDesign:
             around = pools.neighbours(start, known)
             if not len(around):
                 break
-            scores = self._scores(posterior.candidates(2.0 * around - 1.0), around, posterior, len(known))
+            scores = self._scores(posterior.candidates(signs(around)), around, posterior, len(known))
             index = pools.best(scores, around)
             if scores[index] <= value * (1 + 1e-9):
                 break
@@ -229,13 +233,11 @@ class ShapleyDesign:
             scores = scores / self.settings.cost.predict(masks, self.evaluations)
         return scores
 
-    # -- the posterior -----------------------------------------------------------------------------------------------------
-
     def _posterior(self, pending: Iterable[Coalition]) -> Posterior:
         """Given all evaluations and, after them, the pending coalitions."""
         done = self.evaluations
         waiting = [mask_of(key) for key in pending]
-        X = 2.0 * np.vstack([done.masks, *waiting]) - 1.0
+        X = signs(np.vstack([done.masks, *waiting]))
         repeats = np.concatenate([done.repeats, np.ones(len(waiting))])
         return Posterior(self.fitted.theta, X, repeats, self.semivalue)
 
@@ -304,7 +306,7 @@ def estimate(
     budget: int,
     *,
     index: str = "shapley",
-    criterion: Criterion = "auto",
+    criterion: Criterion = "eig",
     seed: int = 0,
     noise: str = "fixed",
     tol: float | str | None = None,

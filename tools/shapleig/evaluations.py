@@ -38,6 +38,10 @@ class Evaluations:
         values = self._values[key]
         return values[0] if len(values) == 1 else math.fsum(values) / len(values)
 
+    def get(self, key: Coalition) -> float | None:
+        """The (mean) value of a coalition, None if it is not evaluated."""
+        return self[key] if key in self._values else None
+
     @property
     def version(self) -> object:
         """Differs whenever what was told of the earlier coalitions has changed."""
@@ -87,7 +91,10 @@ class Evaluations:
         return np.array([len(values) for values in self._values.values()], dtype=float)
 
     def scatter(self, count: int) -> tuple[float, int]:
-        """Sum of squares of the repeats of the first `count` coalitions around their means, and its degrees of freedom."""
+        """Sum of squares of the repeats of the first `count` coalitions around their means.
+
+        And its degrees of freedom.
+        """
         repeated = [np.array(values) for values in list(self._values.values())[:count] if len(values) > 1]
         squares = math.fsum(float(np.sum((values - values.mean()) ** 2)) for values in repeated)
         return squares, sum(len(values) - 1 for values in repeated)

@@ -29,7 +29,9 @@ _GRACE_SECONDS = 5.0
 def check_template(template: str) -> None:
     """Raises InputError if a command would not be told the coalition."""
     if not re.search(r"\{(players|bits|json|file)\}", template):
-        raise InputError("the command needs one of {players}, {bits}, {json} or {file}: it is not told the coalition")
+        raise InputError(
+            "the command needs one of {players}, {bits}, {json} or {file}: it is not told the coalition"
+        )
 
 
 def fill(template: str, mask: Mask, players: Players, index: int, file: str) -> str:

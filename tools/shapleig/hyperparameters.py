@@ -1,13 +1,14 @@
 """The model of the coalition values, and its hyper-parameters by maximum a posteriori with an analytic gradient.
 
-v = smooth + rough: a Gaussian process whose kernel decays with the Hamming distance, one length scale a player, and a part that
-is independent from coalition to coalition. Real games (retrainings) have such jumps; they are part of v, not noise, so an
-evaluated coalition is still known exactly, and its rough part counts in the values by its semivalue weight. Leaving it out, as
-the paper does, makes the intervals too short and the error about twice as large.
+v = smooth + rough: a Gaussian process whose kernel decays with the Hamming distance, one length scale a player,
+and a part that is independent from coalition to coalition. Real games (retrainings) have such jumps; they are
+part of v, not noise, so an evaluated coalition is still known exactly, and its rough part counts in the values
+by its semivalue weight. Leaving it out, as the paper does, makes the intervals too short and the error about
+twice as large.
 
-With H = (K^-1 - a a^T)/2, a = K^-1 (y - m), and K0 the smooth part of K, all length-scale derivatives together are two products
-with H o K0. The fit is a function of the evaluations alone, not of earlier fits, so that any process that reads the same study
-proposes the same coalition.
+With H = (K^-1 - a a^T)/2, a = K^-1 (y - m), and K0 the smooth part of K, all length-scale derivatives together
+are two products with H o K0. The fit is a function of the evaluations alone, not of earlier fits, so that any
+process that reads the same study proposes the same coalition.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from icml.tools.shapleig.candidates import signs
 from icml.tools.shapleig.evaluations import Evaluations
 from icml.tools.shapleig.semivalues import Array
 
@@ -94,14 +96,17 @@ class Standardised:
         scale = spread or 1.0
         centre = float(values.mean()) if count else 0.0
         squares, freedom = evaluations.scatter(count)
-        X = 2.0 * evaluations.masks[:count] - 1.0
+        X = signs(evaluations.masks[:count])
         y = (values - centre) / scale
         repeats = evaluations.repeats[:count]
         return cls(X, y, repeats, squares / scale**2, freedom, centre, scale, spread == 0.0)
 
 
 def prior_location(players: int) -> float:
-    """Location of the log-normal prior of the length scales (Hvarfner, Hellsten, Nardi 2024: it grows with the dimension)."""
+    """Location of the log-normal prior of the length scales (Hvarfner, Hellsten, Nardi 2024.
+
+    It grows with the dimension).
+    """
     return math.sqrt(2.0) + 0.5 * math.log(players)
 
 
@@ -114,8 +119,8 @@ def prior_guess(players: int, *, learn_noise: bool = False) -> Hyperparameters:
 class MapFit:
     """Hyper-parameters as a function of the evaluations in their order; remembers what it has computed.
 
-    After every evaluation while there are few, then every 8th, 16th, 32nd: at the last such count the first so many evaluations
-    are fitted.
+    After every evaluation while there are few, then every 8th, 16th, 32nd: at the last such count the first so
+    many evaluations are fitted.
 
     Args:
         learn_noise: fit the noise too.
@@ -181,7 +186,9 @@ def maximise(data: Standardised, start: Hyperparameters, *, learn_noise: bool) -
         theta.append(math.log(start.noise))
         bounds.append(_LOG_NOISE_BOUNDS)
     objective = NegativeLogPosterior(data, None if learn_noise else start.noise)
-    result = minimize(objective, np.array(theta), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
+    result = minimize(
+        objective, np.array(theta), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200}
+    )
     best = result.x
     return replace(
         start,
@@ -215,7 +222,8 @@ class NegativeLogPosterior:
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         X, players = self._X, self._X.shape[1]
-        log_length, log_scale, mean, log_roughness = theta[:players], *theta[players : players + 3].tolist()
+        log_length = theta[:players]
+        log_scale, mean, log_roughness = theta[players : players + 3].tolist()
         roughness = math.exp(log_roughness)
         noise = self._shares * (math.exp(theta[-1]) if self._noise is None else self._noise)
         rates = np.minimum(np.exp(-log_length) / players, 50.0)
@@ -241,7 +249,9 @@ class NegativeLogPosterior:
         inner *= smooth
         total = inner.sum()
         gradient = np.empty_like(theta)
-        gradient[:players] = 0.5 * (total - ((inner @ X) * X).sum(axis=0)) * rates + 1.0 + deviation / _LENGTH_PRIOR_SD
+        gradient[:players] = (
+            0.5 * (total - ((inner @ X) * X).sum(axis=0)) * rates + 1.0 + deviation / _LENGTH_PRIOR_SD
+        )
         gradient[players] = total
         gradient[players + 1] = -alpha.sum()
         gradient[players + 2] = diagonal.sum() * roughness + rough_deviation / _ROUGHNESS_PRIOR_SD

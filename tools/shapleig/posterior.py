@@ -1,7 +1,8 @@
 """The posterior of the values given evaluated coalitions, as matrices that grow by one row at a time.
 
-The covariance does not depend on the observed numbers, only on which coalitions were evaluated. So a coalition that is still
-being evaluated can be conditioned on at once, and a batch chosen greedily in this way is exact for fixed hyper-parameters.
+The covariance does not depend on the observed numbers, only on which coalitions were evaluated. So a coalition
+that is still being evaluated can be conditioned on at once, and a batch chosen greedily in this way is exact
+for fixed hyper-parameters.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Posterior:
         self._lower: Array = cholesky(matrix, lower=True, check_finite=False) if len(X) else matrix
         cross = self._cross(X)
         # Rows of `_loadings` are L^-1 cov(v(X), phi).
-        self._loadings: Array = solve_triangular(self._lower, cross, lower=True, check_finite=False) if len(X) else cross
+        self._loadings: Array = (
+            solve_triangular(self._lower, cross, lower=True, check_finite=False) if len(X) else cross
+        )
         covariance = self._prior_covariance() - self._loadings.T @ self._loadings
         self.covariance: Array = 0.5 * (covariance + covariance.T)
 
@@ -54,7 +57,8 @@ class Posterior:
         """Prior cov(v(x), phi), smooth and rough, (n, p)."""
         theta = self.theta
         smooth = cross_covariance(X, theta.lengthscale, theta.outputscale, self.semivalue)
-        return smooth + theta.roughness * coalition_weights(X, self.semivalue)
+        result: Array = smooth + theta.roughness * coalition_weights(X, self.semivalue)
+        return result
 
     def _prior_covariance(self) -> Array:
         """Prior cov(phi, phi), smooth and rough, (p, p)."""
@@ -62,14 +66,18 @@ class Posterior:
         same, other = weight_products(players, self.semivalue)
         rough = np.full((players, players), theta.roughness * other)
         np.fill_diagonal(rough, theta.roughness * same)
-        return value_covariance(theta.lengthscale, theta.outputscale, self.semivalue) + rough
+        smooth = value_covariance(theta.lengthscale, theta.outputscale, self.semivalue)
+        result: Array = smooth + rough
+        return result
 
     def whiten(self, y: Array) -> Array:
         """L^-1 (y - m) for the values y of the first len(y) coalitions."""
         from scipy.linalg import solve_triangular
 
         t = len(y)
-        result: Array = solve_triangular(self._lower[:t, :t], y - self.theta.mean, lower=True, check_finite=False)
+        result: Array = solve_triangular(
+            self._lower[:t, :t], y - self.theta.mean, lower=True, check_finite=False
+        )
         return result
 
     def mean(self, y: Array) -> Array:
@@ -81,7 +89,9 @@ class Posterior:
         """How many standard deviations each y is off its prediction from all the others, (t,)."""
         from scipy.linalg import solve_triangular
 
-        inverse = solve_triangular(self._lower[: len(y), : len(y)], np.eye(len(y)), lower=True, check_finite=False)
+        inverse = solve_triangular(
+            self._lower[: len(y), : len(y)], np.eye(len(y)), lower=True, check_finite=False
+        )
         alpha = inverse.T @ self.whiten(y)
         result: Array = alpha / np.sqrt((inverse**2).sum(axis=0))
         return result
@@ -120,7 +130,7 @@ class Posterior:
         self._X = np.vstack([self._X, W[index]])
         self._loadings = np.vstack([self._loadings, loading])
         self.covariance = self.covariance - np.outer(loading, loading)
-        rest = (W != W[index]).any(axis=1)
+        rest = (W[index] != W).any(axis=1)
         row = kernel(W[index : index + 1], W[rest], theta.lengthscale, theta.outputscale)[0]
         row = (row - candidates.whitened[:, index] @ candidates.whitened[:, rest]) / scale
         return Candidates(

@@ -32,10 +32,10 @@ def lines(players: Players, estimate: Estimate) -> list[Line]:
     order = np.argsort(-estimate.values, kind="stable")
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(1, len(order) + 1)
-    columns = (estimate.values, estimate.sd, low, high)
-    numbers = (column.tolist() for column in columns)
+    columns = zip(estimate.values.tolist(), estimate.sd.tolist(), low.tolist(), high.tolist(), strict=True)
     return [
-        Line(name, *row, place) for name, *row, place in zip(players.names, *numbers, rank.tolist(), strict=True)
+        Line(name, value, sd, start, end, place)
+        for name, (value, sd, start, end), place in zip(players.names, columns, rank.tolist(), strict=True)
     ]
 
 
@@ -47,7 +47,9 @@ def table(players: Players, estimate: Estimate) -> str:
     return "\n".join(rows) + "\n"
 
 
-def figures(players: Players, design: ShapleyDesign, *, attempts: int, stop_reason: str | None) -> dict[str, Any]:
+def figures(
+    players: Players, design: ShapleyDesign, *, attempts: int, stop_reason: str | None
+) -> dict[str, Any]:
     """The JSON object that the man page documents."""
     estimate = design.estimate
     return {
@@ -102,7 +104,10 @@ def curve(design: ShapleyDesign) -> list[CurvePoint]:
 def _point(design: ShapleyDesign, count: int) -> CurvePoint:
     settings, done = design.settings, design.evaluations
     earlier = ShapleyDesign(
-        design.n_players, settings.index, seed=settings.seed, noise="learn" if settings.learn_noise else "fixed"
+        design.n_players,
+        settings.index,
+        seed=settings.seed,
+        noise="learn" if settings.learn_noise else "fixed",
     )
     earlier.tell(done.masks[:count], done.values[:count])
     half = earlier.estimate.halfwidth()
@@ -116,7 +121,10 @@ def summary(design: ShapleyDesign, stop_reason: str | None) -> Sequence[tuple[st
         ("evaluations", len(design.evaluations)),
         ("pending", len(design.pending)),
         ("failed", len(design.failed)),
-        ("widest interval", "exact" if estimate.exact else f"+- {estimate.halfwidth().max():.4g} (95 %, model-based)"),
+        (
+            "widest interval",
+            "exact" if estimate.exact else f"+- {estimate.halfwidth().max():.4g} (95 %, model-based)",
+        ),
         ("sum of values", f"{estimate.values.sum():.6g}"),
         ("v(all) - v(none)", None if estimate.total is None else f"{estimate.total:.6g}"),
         ("stopped by", stop_reason),

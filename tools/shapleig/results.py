@@ -136,7 +136,8 @@ def _table_rows(lines: Sequence[tuple[int, str]], players: Players, source: str)
             raise InputError(f"expected {len(header)} columns, got {len(fields)}", source, number)
         mask = _mask([fields[place] for place in places], players, source, number)
         value_text, cost_text, status = (
-            fields[place] if (place := column[name]) is not None else "" for name in ("value", "cost", "status")
+            fields[place] if (place := column[name]) is not None else ""
+            for name in ("value", "cost", "status")
         )
         if status == "pending":
             continue

@@ -1,10 +1,11 @@
 """Semivalues as mixtures over participation rates: the one place that knows which index is estimated.
 
-A semivalue gives player i the mean of v(T + i) - v(T) where every other player joins T with the same probability q, and q is
-drawn from a mixing distribution on [0, 1] (Dubey, Neyman, Weber: Value theory without efficiency, 1981). Shapley draws q
-uniformly, Banzhaf fixes q = 1/2, Beta-Shapley (Kwon, Zou 2022) draws it from a beta law. In the Walsh basis
-chi_S(x) = prod_{j in S} x_j, x = +-1, it weights the coefficient of S by c_|S| = 2 E[(2q - 1)^(|S| - 1)]; both c_s and c_s^2
-are moments of measures on [-1, 1], so that sums over all coalitions become quadrature rules with about as many nodes as players.
+A semivalue gives player i the mean of v(T + i) - v(T) where every other player joins T with the same
+probability q, and q is drawn from a mixing distribution on [0, 1] (Dubey, Neyman, Weber: Value theory without
+efficiency, 1981). Shapley draws q uniformly, Banzhaf fixes q = 1/2, Beta-Shapley (Kwon, Zou 2022) draws it from
+a beta law. In the Walsh basis chi_S(x) = prod_{j in S} x_j, x = +-1, it weights the coefficient of S by c_|S| =
+2 E[(2q - 1)^(|S| - 1)]; both c_s and c_s^2 are moments of measures on [-1, 1], so that sums over all coalitions
+become quadrature rules with about as many nodes as players.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def exact_values(table: Array, semivalue: Semivalue) -> Array:
         groups_with = np.split(table[without | (1 << i)][order], ends)
         groups_without = np.split(table[without][order], ends)
         sums = (
-            Fraction(math.fsum(a)) - Fraction(math.fsum(b)) for a, b in zip(groups_with, groups_without, strict=True)
+            Fraction(math.fsum(a)) - Fraction(math.fsum(b))
+            for a, b in zip(groups_with, groups_without, strict=True)
         )
         values[i] = float(sum((w * d for w, d in zip(weights, sums, strict=True)), Fraction(0)))
     return values

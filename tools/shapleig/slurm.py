@@ -35,7 +35,14 @@ tell "$value" || tell failed
 
 
 def array_script(
-    masks: Mask, players: Players, template: str, study: str, *, options: str = "", icml: str = "icml", index: int = 0
+    masks: Mask,
+    players: Players,
+    template: str,
+    study: str,
+    *,
+    options: str = "",
+    icml: str = "icml",
+    index: int = 0,
 ) -> str:
     """The text of an sbatch script.
 
@@ -76,7 +83,9 @@ def _case(task: int, mask: Mask, players: Players, template: str, index: int) ->
     """The branch of one task: the command as a shell function, so that its quoting stays the user's."""
     command = execute.fill(template, mask, players, index, "\0").replace(shlex.quote("\0"), '"$players"')
     members = [shlex.quote(name) for name, member in zip(players.names, mask.tolist(), strict=True) if member]
-    listing = f" printf '%s\\n' {' '.join(members)} >\"$players\";" if members and '"$players"' in command else ""
+    listing = (
+        f" printf '%s\\n' {' '.join(members)} >\"$players\";" if members and '"$players"' in command else ""
+    )
     return f"{task}) bits={bits(mask)};{listing} evaluate() ( {command}\n);;"
 
 

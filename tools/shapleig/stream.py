@@ -1,7 +1,7 @@
 """`stream`: a conversation over two pipes, one coalition out, one number in, for a value function in any language.
 
-A line that begins with "? " is a coalition; the answer is a line `VALUE`, `VALUE COST` or `failed`. After the last answer, or when
-the input ends, the report follows.
+A line that begins with "? " is a coalition; the answer is a line `VALUE`, `VALUE COST` or `failed`. After the
+last answer, or when the input ends, the report follows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def converse(
     stopping: Stopping,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Asks until it is time to stop; returns why: "budget", "complete", "tol", "stable-top", "stopped" or "end of input".
+    """Asks until it is time to stop; returns why.
+
+    The reasons are "budget", "complete", "tol", "stable-top", "stopped" and "end of input".
 
     Raises:
         InputError: an answer cannot be read; its line is named.

@@ -1,8 +1,8 @@
 """A study as a file: settings in a comment, then a CSV row for everything asked or told; the file is the checkpoint.
 
-The file only grows (`icml.formats.ledger`). A coalition's state is what its last row says: asked (pending), told (done) or
-failed. Choosing takes long and is done without the lock; when it is time to write down what was chosen, and another process has
-been told or has asked in between, the choice is made anew.
+The file only grows (`icml.formats.ledger`). A coalition's state is what its last row says: asked (pending),
+told (done) or failed. Choosing takes long and is done without the lock; when it is time to write down what was
+chosen, and another process has been told or has asked in between, the choice is made anew.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class Study:
         lines = self._ledger.read()
         self.settings = _read_settings(lines, self.name)
         self.players = self._read_header(lines)
-        self._fit = MapFit(learn_noise=self.settings.learn_noise)  # rows never change, so its memory stays true
+        self._fit = MapFit(
+            learn_noise=self.settings.learn_noise
+        )  # rows never change, so its memory stays true
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], players: Players, settings: Settings) -> Study:
@@ -106,7 +108,9 @@ class Study:
             chosen = self._load(self._parse(lines)).ask(n, retry=retry)
             with self._ledger.locked() as locked:
                 now = locked.read()
-                if now != lines and attempt + 1 == _ATTEMPTS:  # never a moment of rest: choose with the lock held
+                if (
+                    now != lines and attempt + 1 == _ATTEMPTS
+                ):  # never a moment of rest: choose with the lock held
                     chosen = self._load(self._parse(now)).ask(n, retry=retry)
                     now = lines
                 if now == lines:
@@ -116,7 +120,7 @@ class Study:
         return chosen
 
     def tell(self, told: Sequence[Told], source: str) -> int:
-        """Adds results, all or none; returns how many of them were new.
+        """Adds results, all or none; returns how many of them the study did not know.
 
         Raises:
             InputError: one contradicts what the study or an earlier line says; the line is named.
@@ -125,9 +129,10 @@ class Study:
             design = self._load(self._parse(locked.read()))
             lines = []
             for item in told:
-                known = len(design.evaluations), tuple(design.evaluations.repeats), len(design.failed)
+                done = design.evaluations
+                before = len(done), done.version
                 apply(design, self.players, item, source)
-                if known != (len(design.evaluations), tuple(design.evaluations.repeats), len(design.failed)):
+                if item.value is None or before != (len(done), done.version):
                     status: Status = "failed" if item.value is None else "done"
                     lines.append(self._line(item.mask, item.value, item.cost, status))
             locked.append(lines)
@@ -145,7 +150,12 @@ class Study:
     def _line(self, mask: Mask, value: float | None, cost: float, status: Status) -> str:
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         cells = ["1" if member else "0" for member in mask.tolist()]
-        cells += ["" if value is None else repr(value), "" if math.isnan(cost) else f"{cost:.6g}", status, stamp]
+        cells += [
+            "" if value is None else repr(value),
+            "" if math.isnan(cost) else f"{cost:.6g}",
+            status,
+            stamp,
+        ]
         return ",".join(cells)
 
     def _read_header(self, lines: Sequence[str]) -> Players:
@@ -153,7 +163,9 @@ class Study:
             if not line.startswith("#"):
                 header = next(csv.reader([line]))
                 if tuple(header[-len(_COLUMNS) :]) != _COLUMNS:
-                    raise InputError(f"expected columns for the players, then {','.join(_COLUMNS)}", self.name, number)
+                    raise InputError(
+                        f"expected columns for the players, then {','.join(_COLUMNS)}", self.name, number
+                    )
                 return Players(header[: -len(_COLUMNS)], self.name)
         raise InputError("has no header line", self.name)
 
@@ -173,7 +185,9 @@ class Study:
         fields = [field.strip() for field in line.split(",")]
         players = len(self.players)
         if len(fields) != players + len(_COLUMNS):
-            raise InputError(f"expected {players + len(_COLUMNS)} columns, got {len(fields)}", self.name, number)
+            raise InputError(
+                f"expected {players + len(_COLUMNS)} columns, got {len(fields)}", self.name, number
+            )
         if not set(fields[:players]) <= {"0", "1"}:
             raise InputError("expected 0 or 1 for every player", self.name, number)
         value, cost, status = fields[players : players + 3]
@@ -225,7 +239,9 @@ def apply(design: ShapleyDesign, players: Players, item: Told, source: str) -> N
     try:
         design.tell(item.mask, item.value, item.cost)
     except InputError as error:
-        raise InputError(f"{players.write(item.mask, 'json')}: {error.message}", source, item.line or None) from error
+        raise InputError(
+            f"{players.write(item.mask, 'json')}: {error.message}", source, item.line or None
+        ) from error
 
 
 def is_study(path: str | os.PathLike[str]) -> bool:
@@ -253,13 +269,17 @@ def settings_object(settings: Settings) -> dict[str, object]:
     """The settings as the file's comment holds them."""
     plain = asdict(settings)
     plain["noise"] = "learn" if plain.pop("learn_noise") else "fixed"
-    plain["cost"] = None if settings.cost is None else {"base": settings.cost.base, "parts": settings.cost.parts}
+    plain["cost"] = (
+        None if settings.cost is None else {"base": settings.cost.base, "parts": settings.cost.parts}
+    )
     return json.loads(json.dumps(plain))  # type: ignore[no-any-return]  # tuples become lists, as in a file
 
 
 def _read_settings(lines: Sequence[str], name: str) -> Settings:
     if not lines or lines[0] != _TITLE:
-        raise InputError(f"is no study: its first line is not '{_TITLE}'; icml shapleig init makes one", name, 1)
+        raise InputError(
+            f"is no study: its first line is not '{_TITLE}'; icml shapleig init makes one", name, 1
+        )
     if len(lines) < 2 or not lines[1].startswith(_SETTINGS):
         raise InputError(f"expected '{_SETTINGS}{{...}}'", name, 2)
     try:
@@ -280,7 +300,10 @@ def _read_settings(lines: Sequence[str], name: str) -> Settings:
 
 
 def _is_complete(line: str) -> bool:
-    """Whether a row that lacks its line feed is whole: everything up to the status is there, so the value is not cut short."""
+    """Whether a row that lacks its line feed is whole: everything up to the status is there.
+
+    So the value is not cut short.
+    """
     if line.startswith("#"):
         return False
     fields = line.split(",")
