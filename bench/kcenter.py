@@ -67,7 +67,10 @@ class Window:
     def seconds_a_pair(self, count: int) -> float:
         """CPU seconds for one insertion and one deletion, over `count` of them."""
         x = self.draw(count, self.share)
-        ids = [np.arange(b, b + BATCH) for b in range(self.next - self.size, self.next - self.size + count, BATCH)]
+        ids = [
+            np.arange(b, b + BATCH)
+            for b in range(self.next - self.size, self.next - self.size + count, BATCH)
+        ]
         start = time.process_time()
         for begin, gone in zip(range(0, count, BATCH), ids, strict=True):
             self.model.delete(gone)
@@ -110,7 +113,20 @@ def bench_text() -> None:
 
 def _child_seconds(path: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "icml", "kcenter-dyn", "-", "-k", "20", "-z", "100", "-q", "--threads", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "icml",
+        "kcenter-dyn",
+        "-",
+        "-k",
+        "20",
+        "-z",
+        "100",
+        "-q",
+        "--threads",
+        "1",
+    ]
     with open(path, "rb") as stream:
         subprocess.run(command, stdin=stream, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -157,7 +173,7 @@ def bench_recompute() -> None:
         window.model.query()
         build.append(time.process_time() - start)
         start = time.process_time()
-        farthest_first("euclidean", x, 20, 120, rng)
+        farthest_first("euclidean", x, 20, 120, rng=rng)
         greedy.append(time.process_time() - start)
     once = statistics.median(update)
     print("\nan update against recomputation, n = 50,000")
@@ -177,7 +193,8 @@ def bench_query() -> None:
             start = time.process_time()
             size = window.model.query().coreset
             seconds.append(time.process_time() - start)
-        print(f"  k = {k:3d}, d = {d:2d}: {1e3 * statistics.median(seconds):7.1f} ms, worst {1e3 * max(seconds):7.1f} ms (coreset {size})")
+        median, worst = 1e3 * statistics.median(seconds), 1e3 * max(seconds)
+        print(f"  k = {k:3d}, d = {d:2d}: {median:7.1f} ms, worst {worst:7.1f} ms (coreset {size})")
 
 
 def bench_size() -> None:
@@ -191,7 +208,8 @@ def bench_size() -> None:
     medians = {n: statistics.median(seconds) for n, seconds in times.items()}
     print("\nupdates against the number of live points (d = 10, k = 20, z = 100)")
     for n, seconds in medians.items():
-        print(f"  n = {n:9,d}: {seconds / medians[sizes[0]]:.2f} of the cost at {sizes[0]:,d} ({2 / seconds:,.0f} updates/s)")
+        ratio = seconds / medians[sizes[0]]
+        print(f"  n = {n:9,d}: {ratio:.2f} of the cost at {sizes[0]:,d} ({2 / seconds:,.0f} updates/s)")
 
 
 def bench_ratio() -> None:
@@ -249,8 +267,11 @@ def _compare_quality(name: str, metric: str, x: Floats, k: int, z: int) -> None:
         ours.append(audit(model, result, bound=False).radius / peer)
         certified.append(result.radius / peer)
         rng = np.random.default_rng(seed)
-        gonzalez.append(exact_radius(farthest_first(metric, x, k, 0, rng), allowed) / peer)
-        picks.append(min(exact_radius(farthest_first(metric, x, k, allowed, rng), allowed) for _ in range(5)) / peer)
+        gonzalez.append(exact_radius(farthest_first(metric, x, k, 0, rng=rng), allowed) / peer)
+        picks.append(
+            min(exact_radius(farthest_first(metric, x, k, allowed, rng=rng), allowed) for _ in range(5))
+            / peer
+        )
         if metric == "euclidean":
             means.append(kmeans_radius(x, k, allowed, seed) / peer)
     line = f"  {name:20s} k = {k}: {np.mean(ours):.3f}, {max(ours):.3f}; certified {np.mean(certified):.2f}; "
@@ -272,8 +293,12 @@ SECTIONS = {
 
 def main() -> None:
     """Runs the sections asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("section", nargs="*", choices=[*SECTIONS, []], help="what to measure; default: everything")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "section", nargs="*", choices=[*SECTIONS, []], help="what to measure; default: everything"
+    )
     chosen = parser.parse_args().section or list(SECTIONS)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     for name in chosen:

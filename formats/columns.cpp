@@ -111,13 +111,12 @@ std::optional<Fault> read_piece(const Piece &piece, const ColumnLayout &layout, 
 ColumnTable read_columns(std::string_view text, std::int64_t first_line, ColumnLayout layout, int threads,
                          std::size_t piece_bytes) {
     assert(layout.names.size() == layout.kinds.size());
-    threads = usable_threads(threads);
-    if (piece_bytes == 0) piece_bytes = large_pieces(text.size(), threads);
-    const Pieces pieces = cut(text, first_line, piece_bytes, threads);
-    settle(layout, pieces, threads);
+    const Sharing sharing = share(text.size(), threads, piece_bytes);
+    const Pieces pieces = cut(text, first_line, sharing.small_piece_bytes, sharing.threads);
+    settle(layout, pieces, sharing.threads);
     ColumnTable table = make_table(layout, pieces.rows, pieces.list.size());
     std::vector<std::optional<Fault>> faults(pieces.list.size());
-    parallel_for(pieces.list.size(), threads, [&](std::size_t i) {
+    parallel_for(pieces.list.size(), sharing.threads, [&](std::size_t i) {
         faults[i] = read_piece(pieces.list[i], layout, table.owners[i], table);
     });
     throw_first(faults);

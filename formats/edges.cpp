@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -58,24 +59,25 @@ class StringIds {
         : nodes_(nodes), ends_{u, v} {}
 
     bool add(std::string_view id) {
-        StringKey &key = waiting_[count_ % waiting_.size()];
-        key = StringKey(id);
-        nodes_.prefetch(key);
-        if (++count_ % waiting_.size() == 0) number_waiting();
+        waiting_[count_++] = StringKey(id);
+        if (count_ == waiting_.size()) finish();
         return true;
     }
-    void finish() { number_waiting(); }
 
-  private:
-    void number_waiting() {
-        for (; numbered_ < count_; ++numbered_)
-            ends_[numbered_ % 2][numbered_ / 2] = nodes_.intern(waiting_[numbered_ % waiting_.size()]);
+    // Numbers the ids that are waiting, together.
+    void finish() {
+        std::array<std::int32_t, Interner<StringKey>::batch> numbers;
+        nodes_.intern(std::span(waiting_).first(count_), std::span(numbers).first(count_));
+        for (std::size_t i = 0; i < count_; ++i) ends_[i % 2][row_ + i / 2] = numbers[i];
+        row_ += count_ / 2;
+        count_ = 0;
     }
 
+  private:
     Interner<StringKey> &nodes_;
     std::array<std::span<std::int32_t>, 2> ends_;
-    std::array<StringKey, 64> waiting_; // their places in the table are being fetched
-    std::size_t count_ = 0, numbered_ = 0;
+    std::array<StringKey, Interner<StringKey>::batch> waiting_; // an even number
+    std::size_t count_ = 0, row_ = 0;
 };
 
 // Reads one piece into its part of `table`; sets `abandon`, and gives up, at an id that is none for Ids.
@@ -122,7 +124,7 @@ std::optional<EdgeTable> read_integers(const Pieces &pieces, const EdgeLayout &l
         if (abandon) return;
         const Piece &piece = pieces.list[i];
         Fields fields;
-        const IntegerIds sink(std::span(ids).subspan(2 * piece.first_row, 2 * piece.rows));
+        const IntegerIds sink{std::span(ids).subspan(2 * piece.first_row, 2 * piece.rows)};
         faults[i] = read_piece(piece, layout, sink, fields, table, abandon);
     });
     if (abandon) return std::nullopt;
@@ -135,11 +137,17 @@ std::optional<EdgeTable> read_integers(const Pieces &pieces, const EdgeLayout &l
 // Gives the nodes of all pieces their final numbers, by first appearance: maps[p][i] is that of piece p's
 // node i.
 Array<StringKey> merge_nodes(std::span<Interner<StringKey>> nodes, std::span<Array<std::int32_t>> maps) {
-    Interner<StringKey> all;
-    for (std::size_t p = 0; p < nodes.size(); ++p) {
+    if (nodes.empty()) return {};
+    Interner<StringKey> all = std::move(nodes[0]); // its numbers are final already
+    maps[0].resize(all.keys().size());
+    std::iota(maps[0].begin(), maps[0].end(), 0);
+    for (std::size_t p = 1; p < nodes.size(); ++p) {
         const Array<StringKey> keys = nodes[p].release();
-        maps[p].reserve(keys.size());
-        for (const StringKey &key : keys) maps[p].push_back(all.intern(key));
+        maps[p].resize(keys.size());
+        for (std::size_t begin = 0; begin < keys.size(); begin += all.batch) {
+            const std::size_t count = std::min(all.batch, keys.size() - begin);
+            all.intern(std::span(keys).subspan(begin, count), std::span(maps[p]).subspan(begin, count));
+        }
     }
     return all.release();
 }
@@ -167,7 +175,7 @@ EdgeTable read_strings(const Pieces &pieces, const EdgeLayout &layout, int threa
     };
     parallel_for(count, threads, [&](std::size_t i) {
         const Piece &piece = pieces.list[i];
-        const StringIds sink(nodes[i], part(table.u, piece), part(table.v, piece));
+        const StringIds sink{nodes[i], part(table.u, piece), part(table.v, piece)};
         faults[i] = read_piece(piece, layout, sink, fields[i], table, abandon);
     });
     throw_first(faults);
@@ -180,17 +188,33 @@ EdgeTable read_strings(const Pieces &pieces, const EdgeLayout &layout, int threa
     return table;
 }
 
+// Whether the ids of the first data line are canonical integers; true if that line does not come soon.
+bool begins_with_integers(std::string_view text, const EdgeLayout &layout) {
+    Fields fields;
+    bool result = true;
+    for_each_line(text.substr(0, std::size_t{1} << 16), 1, [&](std::string_view line, std::int64_t) {
+        if (is_skipped(line)) return true;
+        fields.split(line, layout.separator);
+        std::int64_t ignored;
+        for (const std::size_t at : {layout.u, layout.v})
+            result &= at < fields.size() && parse_integer(fields[at], ignored);
+        return false;
+    });
+    return result;
+}
+
 } // namespace
 
 EdgeTable read_edges(std::string_view text, std::int64_t first_line, const EdgeLayout &layout, int threads,
                      std::size_t piece_bytes) {
-    constexpr std::size_t small_pieces = std::size_t{1} << 20; // so that threads finish together
-    threads = usable_threads(threads);
-    const std::size_t large = piece_bytes ? piece_bytes : large_pieces(text.size(), threads);
-    const std::size_t small = piece_bytes ? piece_bytes : std::min(large, small_pieces);
-    if (auto table = read_integers(cut(text, first_line, small, threads), layout, threads))
-        return std::move(*table);
-    return read_strings(cut(text, first_line, large, threads), layout, threads);
+    const Sharing sharing = share(text.size(), threads, piece_bytes);
+    const auto pieces = [&](std::size_t bytes) { return cut(text, first_line, bytes, sharing.threads); };
+    if (begins_with_integers(text, layout)) {
+        auto table = read_integers(pieces(sharing.small_piece_bytes), layout, sharing.threads);
+        if (table) return std::move(*table);
+    }
+    // As few pieces as there are threads: each numbers its nodes anew.
+    return read_strings(pieces(sharing.piece_bytes), layout, sharing.threads);
 }
 
 EdgeTable number_edges(std::span<const std::int64_t> u, std::span<const std::int64_t> v) {

@@ -1,6 +1,7 @@
 // Numbering of keys in order of first appearance, by an open-addressing hash table.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstddef>
@@ -11,7 +12,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "memory.hpp"
 
@@ -78,20 +78,28 @@ static_assert(sizeof(StringKey) == 16);
 
 template <class Key> class Interner {
   public:
+    static constexpr std::size_t batch = 64;
+
     Interner() : slots_(initial_slots) {}
 
     // The number of `key`; a new key gets the next one.
-    std::int32_t intern(const Key &key) {
-        for (std::size_t i = home(hash_of(key));; i = (i + 1) & (slots_.size() - 1)) {
-            Slot &slot = slots_[i];
-            if (slot.number < 0) return insert(slot, key);
-            if (slot.key == key) return slot.number;
-        }
-    }
+    std::int32_t intern(const Key &key) { return intern(key, tag_of(key)); }
 
-    // Has the memory that intern(key) will look at fetched. A table larger than the cache makes every look-up
-    // wait; asking for a batch of keys ahead overlaps the waits.
-    void prefetch(const Key &key) const { __builtin_prefetch(&slots_[home(hash_of(key))]); }
+    // The numbers of up to `batch` keys, in their order. A table larger than the cache makes every look-up
+    // wait for memory; here the waits overlap, first those for the slots, then those for the keys.
+    void intern(std::span<const Key> keys, std::span<std::int32_t> numbers) {
+        assert(keys.size() <= batch && keys.size() == numbers.size());
+        std::array<std::uint32_t, batch> tags;
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            tags[i] = tag_of(keys[i]);
+            __builtin_prefetch(&slots_[home(tags[i])]);
+        }
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            const Slot &slot = slots_[home(tags[i])];
+            if (slot.number >= 0 && slot.tag == tags[i]) __builtin_prefetch(&keys_[slot.number]);
+        }
+        for (std::size_t i = 0; i < keys.size(); ++i) numbers[i] = intern(keys[i], tags[i]);
+    }
 
     std::span<const Key> keys() const { return keys_; }
 
@@ -104,18 +112,31 @@ template <class Key> class Interner {
   private:
     static constexpr std::size_t initial_slots = 1024;
 
+    // The tag is what is kept of a key's hash. Its highest bits say where the search for the key begins, so
+    // that a table can grow without looking at the keys, and from its beginning to its end.
     struct Slot {
-        Key key{};
+        std::uint32_t tag = 0;
         std::int32_t number = -1;
     };
 
-    // The high bits of the hash: the table's size is a power of two.
-    std::size_t home(std::uint64_t hash) const { return hash >> (64 - std::countr_zero(slots_.size())); }
+    static std::uint32_t tag_of(const Key &key) { return static_cast<std::uint32_t>(hash_of(key) >> 32); }
+    std::size_t home(std::uint32_t tag) const {
+        return static_cast<std::size_t>((std::uint64_t{tag} << 32) >> (64 - std::countr_zero(slots_.size())));
+    }
+    std::size_t next(std::size_t i) const { return (i + 1) & (slots_.size() - 1); }
 
-    std::int32_t insert(Slot &slot, const Key &key) {
+    std::int32_t intern(const Key &key, std::uint32_t tag) {
+        for (std::size_t i = home(tag);; i = next(i)) {
+            const Slot &slot = slots_[i];
+            if (slot.number < 0) return insert(i, key, tag);
+            if (slot.tag == tag && keys_[slot.number] == key) return slot.number;
+        }
+    }
+
+    std::int32_t insert(std::size_t i, const Key &key, std::uint32_t tag) {
         if (keys_.size() == max_nodes) throw std::length_error(too_many_nodes);
         const auto number = static_cast<std::int32_t>(keys_.size());
-        slot = {key, number};
+        slots_[i] = {tag, number};
         keys_.push_back(key);
         if (2 * keys_.size() > slots_.size()) grow();
         return number;
@@ -126,13 +147,13 @@ template <class Key> class Interner {
         old.swap(slots_);
         for (const Slot &from : old) {
             if (from.number < 0) continue;
-            std::size_t i = home(hash_of(from.key));
-            while (slots_[i].number >= 0) i = (i + 1) & (slots_.size() - 1);
+            std::size_t i = home(from.tag);
+            while (slots_[i].number >= 0) i = next(i);
             slots_[i] = from;
         }
     }
 
-    Array<Slot> slots_;
+    Array<Slot> slots_; // a power of two, at most half full
     Array<Key> keys_;
 };
 

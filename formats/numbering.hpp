@@ -54,11 +54,14 @@ Array<std::int64_t> number_by_appearance(std::size_t rows, const Id &id, std::sp
         }
         return ids;
     }
-    constexpr std::size_t ahead = 64;
     Interner<std::int64_t> nodes;
-    for (std::size_t i = 0; i < count; ++i) {
-        if (i + ahead < count) nodes.prefetch(id(i + ahead));
-        ends[i % 2][i / 2] = nodes.intern(id(i));
+    std::array<std::int64_t, nodes.batch> keys;
+    std::array<std::int32_t, nodes.batch> numbers;
+    for (std::size_t begin = 0; begin < count; begin += keys.size()) {
+        const std::size_t size = std::min(keys.size(), count - begin);
+        for (std::size_t i = 0; i < size; ++i) keys[i] = id(begin + i);
+        nodes.intern(std::span(keys).first(size), std::span(numbers).first(size));
+        for (std::size_t i = 0; i < size; ++i) ends[i % 2][(begin + i) / 2] = numbers[i]; // a batch is even
     }
     return nodes.release();
 }

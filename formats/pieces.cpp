@@ -47,9 +47,13 @@ Pieces cut(std::string_view text, std::int64_t first_line, std::size_t piece_byt
     return pieces;
 }
 
-std::size_t large_pieces(std::size_t text_bytes, int threads) {
-    const auto pieces = threads > 1 ? 2 * static_cast<std::size_t>(threads) : 1;
-    return std::max<std::size_t>(text_bytes / pieces + 1, std::size_t{1} << 18);
+Sharing share(std::size_t text_bytes, int threads, std::size_t piece_bytes) {
+    constexpr std::size_t worth_a_thread = std::size_t{1} << 18;
+    threads = usable_threads(threads);
+    if (piece_bytes) return {threads, piece_bytes, piece_bytes};
+    const std::size_t most = text_bytes / worth_a_thread + 1;
+    threads = static_cast<int>(std::min(static_cast<std::size_t>(threads), most));
+    return {threads, text_bytes / static_cast<std::size_t>(threads) + 1, worth_a_thread};
 }
 
 void throw_first(std::span<const std::optional<Fault>> faults) {

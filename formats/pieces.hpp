@@ -37,8 +37,16 @@ struct Pieces {
 // Cuts `text`, whose first line is line `first_line` of the file, into pieces of about `piece_bytes`.
 Pieces cut(std::string_view text, std::int64_t first_line, std::size_t piece_bytes, int threads);
 
-// A size that gives every thread a few pieces, unless the text is too small to be worth it.
-std::size_t large_pieces(std::size_t text_bytes, int threads);
+// How to share a text among threads.
+struct Sharing {
+    int threads;             // fewer than asked for if there is not enough text to be worth starting them
+    std::size_t piece_bytes; // about a piece a thread
+    std::size_t small_piece_bytes; // many pieces, so that all threads finish together
+};
+
+// For `threads` (0: as many as there are); with `piece_bytes` other than 0 all is done as asked for, small
+// text or not.
+Sharing share(std::size_t text_bytes, int threads, std::size_t piece_bytes);
 
 // Throws the first fault of consecutive pieces as a ParseError.
 void throw_first(std::span<const std::optional<Fault>> faults);

@@ -54,9 +54,12 @@ std::string quoted(std::string_view text) {
 }
 
 bool is_plain(std::string_view text) {
-    bool odd = false; // no early exit: the loop is vectorised
-    for (char c : text) odd |= (c < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
-    return !odd;
+    unsigned char odd = 0; // no branches and no early exit: the loop is vectorised
+    for (const char c : text) {
+        const auto byte = static_cast<signed char>(c); // beyond ASCII it is negative
+        odd |= ((byte < 0x20) & (byte != '\n') & (byte != '\t')) | (byte == 0x7F);
+    }
+    return odd == 0;
 }
 
 void check_text(std::string_view line) {

@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.cclust_lb.bounds import CLIQUE, CYCLE, SCALE, STAR, Bound, Packing
+from icml.tools.cclust_lb.bounds import CLIQUE, CYCLE, SCALE_BITS, STAR, Bound, Packing
 from icml.tools.cclust_lb.certificate import Certificate, load_certificate, save_certificate, verify
 from icml.tools.cclust_lb.packing import bound as compute_bound
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges
 from icml.tools.cclust_lb.proof import Rejected, prove
+
+SCALE = 2**SCALE_BITS
 
 from .naive_checker import confirm
 

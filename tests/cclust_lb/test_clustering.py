@@ -283,6 +283,41 @@ def test_steps_make_the_result_a_function_of_the_seed(problem: Problem, heuristi
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
+def test_with_steps_the_clock_changes_nothing(problem: Problem) -> None:
+    """A schedule that looks at the clock would be different in each of these runs."""
+    graph = real_graph("bitcoinotc" if problem.signed else "ca-CondMat")
+    limits = [(None, 1), (60.0, 1), (60.0, 2), (240.0, 1)]
+    steps = 2 if problem.two_clusters else 300
+    runs = {
+        cluster(graph, problem=problem, seconds=seconds, steps=steps, seed=4, threads=threads).tobytes()
+        for seconds, threads in limits
+    }
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("problem", TWO)
+def test_without_steps_the_annealing_fits_the_clock(problem: Problem) -> None:
+    """One run on this graph takes longer than it gets, and still cools down to where no flip helps."""
+    rng = np.random.default_rng(2)
+    u, v = rng.integers(100_000, size=(2, 400_000))
+    sign = rng.choice([-1, 1], size=len(u)) if problem.signed else None
+    graph = merge_edges(u, v, sign, n=100_000)
+    reached = {
+        name: cost(
+            graph, problem=problem, labels=cluster(graph, problem=problem, seconds=1.5, heuristic=name)
+        )
+        for name in ("local", "louvain")
+    }
+    assert reached["louvain"] < 0.95 * reached["local"]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_more_threads_than_a_graph_can_use(problem: Problem) -> None:
+    graph = real_graph("congress" if problem.signed else "jazz")
+    assert well_formed(cluster(graph, problem=problem, seconds=0.1, threads=2**40), graph.n)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
 def test_without_clock_and_steps_it_ends(problem: Problem) -> None:
     graph = real_graph("cloister" if problem.signed else "dolphins")
     first, second = (cluster(graph, problem=problem, seconds=None) for _ in range(2))

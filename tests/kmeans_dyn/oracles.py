@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from icml.tools.kmeans_dyn import DynamicKCenter, Result
 from numpy.typing import NDArray
+
+from icml.tools.kmeans_dyn import DynamicKCenter, Result
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +56,9 @@ def check_guarantee(model: DynamicKCenter, live: dict[int, Floats], result: Resu
     np.testing.assert_array_equal(centers, result.coordinates)
     distance = nearest(x, centers)
     outliers = np.isin(ids, np.asarray(result.outliers, np.int64))
-    assert distance[~outliers].max(initial=0.0) <= result.radius, "a point that was not discarded is farther away"
+    assert distance[~outliers].max(initial=0.0) <= result.radius, (
+        "a point that was not discarded is farther away"
+    )
     assert np.count_nonzero(distance > result.radius) <= allowed
     exact = radius_after(distance, allowed)
     assert exact <= result.radius

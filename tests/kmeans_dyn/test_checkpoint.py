@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from icml.formats.errors import InputError
 from icml.tools.kmeans_dyn import DynamicKCenter, Result
 
@@ -76,7 +77,7 @@ def test_empty_and_string_ids_and_windows(tmp_path: Path) -> None:
     resumed.insert(["new"], [[-5.0]])
     model.insert(["new"], [[-5.0]])
     assert list(resumed.live()[0]) == list(model.live()[0])
-    assert list(resumed.live()[0])[0] == "p51"
+    assert next(iter(resumed.live()[0])) == "p51"
     _same(model.query(), resumed.query())
 
 
@@ -125,7 +126,7 @@ def _tampered(path: Path, name: str, change: object) -> Path:
         ("state_members", lambda a: np.concatenate([a[1:], a[1:2]])),
         ("state_members", lambda a: a + 10_000_000),
         ("state_member_counts", lambda a: a[::-1].copy()),
-        ("state_slot", lambda a: np.zeros_like(a)),
+        ("state_slot", np.zeros_like),
         ("state_slot", lambda a: a - 1),
         ("state_coordinates", lambda a: a + 1.0),
         ("state_coordinates", lambda a: a.astype(np.float32)),

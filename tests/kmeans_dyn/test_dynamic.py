@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from icml.formats.errors import InputError
 from icml.tools.kmeans_dyn import DynamicKCenter, Outliers, audit, greedy_disks
 from icml.tools.kmeans_dyn.metrics import distances
+
 from .oracles import check_guarantee, nearest, optimum, pairwise, radius_after
 
 
@@ -33,7 +35,7 @@ def test_equal_points_only() -> None:
 def test_blobs_and_a_far_point() -> None:
     """k identical blobs with one far point, z = 1: the radius is the blob's."""
     blob = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    x = np.concatenate([blob + [1000.0 * i, 0] for i in range(6)] + [[[1e9, 1e9]]])
+    x = np.concatenate([np.add(blob, [1000.0 * i, 0]) for i in range(6)] + [[[1e9, 1e9]]])
     model = DynamicKCenter(6, 1)
     model.insert(range(len(x)), x)
     result = model.query()
@@ -94,9 +96,7 @@ def test_scaling_and_moving_all_points(scale: float, shift: float) -> None:
     st.sampled_from([0.2, 0.5, 1.0]),
 )
 @settings(max_examples=150, deadline=None)
-def test_small_inputs_against_brute_force(
-    points: list[tuple[int, int]], k: int, z: int, eps: float
-) -> None:
+def test_small_inputs_against_brute_force(points: list[tuple[int, int]], k: int, z: int, eps: float) -> None:
     x = np.array(points, float)
     model = DynamicKCenter(k, z, eps=eps)
     model.insert(range(len(x)), x)
@@ -122,7 +122,7 @@ def test_small_inputs_against_brute_force(
 def test_lower_bound_with_real_layers_against_brute_force(seed: int) -> None:
     """Two centers among 220 points, all pairs tried; with k = 2 and eps = 1 that many points make several layers."""
     rng = np.random.default_rng(seed)
-    x = np.concatenate([rng.normal(size=(110, 2)), rng.normal(size=(110, 2)) + [40, 0]])
+    x = np.concatenate([rng.normal(size=(110, 2)), np.add(rng.normal(size=(110, 2)), [40, 0])])
     x[:3] = rng.normal(size=(3, 2)) * 10.0 ** rng.uniform(1, 6, size=(3, 1))
     model = DynamicKCenter(2, 3, eps=1.0, seed=seed)
     model.insert(range(220), x)

@@ -6,10 +6,11 @@ import doctest
 
 import numpy as np
 import pytest
-from icml.tools.kmeans_dyn import KCenterOutliers, dynamic, estimator
-from icml.tools.kmeans_dyn.metrics import distances
 from sklearn.datasets import make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from icml.tools.kmeans_dyn import KCenterOutliers, dynamic, estimator
+from icml.tools.kmeans_dyn.metrics import distances
 
 
 @parametrize_with_checks([KCenterOutliers(), KCenterOutliers(3, 2, eps=0.5), KCenterOutliers(2, 0.05)])

@@ -7,11 +7,12 @@ import gzip
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from support import EXAMPLES
+
 from icml.tools.kmeans_dyn import DynamicKCenter, KCenterOutliers, _kernel, audit, greedy_disks
 from icml.tools.kmeans_dyn.baselines import farthest_first
 from icml.tools.kmeans_dyn.metrics import distances
-from sklearn.datasets import load_digits
 
 from .oracles import STREAMS, apply, check_guarantee, clusters, nearest, radius_after, with_outliers
 
@@ -84,7 +85,7 @@ def test_quality_over_twenty_seeds(instance: int) -> None:
     assert max(ratios) <= 1.3
 
 
-def _guarantee_on_stream(stream: str, seed: int, steps: int, size: int, window: int, every: int) -> None:
+def _guarantee_on_stream(stream: str, *, seed: int, steps: int, size: int, window: int, every: int) -> None:
     """At every query the guarantee; at the end a radius like that of a fresh build."""
     model = DynamicKCenter(10, 20, seed=seed)
     live: dict[int, np.ndarray] = {}
@@ -116,9 +117,7 @@ def test_guarantee_along_long_streams(stream: str, seed: int) -> None:
 def test_optimum_shrinks_a_million_times_when_wide_clusters_leave() -> None:
     rng = np.random.default_rng(3)
     wide = clusters(rng, 10, 5)(20_000) * 100
-    tight = (
-        rng.normal(size=(10, 5))[rng.integers(10, size=20_000)] * 10 + rng.normal(size=(20_000, 5)) * 1e-4
-    )
+    tight = rng.normal(size=(10, 5))[rng.integers(10, size=20_000)] * 10 + rng.normal(size=(20_000, 5)) * 1e-4
     far = rng.normal(size=(40, 5)) * 1e8
     x = np.concatenate([wide, tight, far])
     model = DynamicKCenter(20, 50, seed=1)
@@ -187,9 +186,7 @@ def test_nothing_depends_on_the_ratio_of_distances() -> None:
 
 
 def test_the_ladder_of_guesses_does_depend_on_it() -> None:
-    guesses = [
-        _kernel.RadiusLadder(5, 10, 75, 0.2, 0.1, scale).guesses for scale in (1e3, 1e6, 1e9, 1e12)
-    ]
+    guesses = [_kernel.RadiusLadder(5, 10, 75, 0.2, 0.1, scale).guesses for scale in (1e3, 1e6, 1e9, 1e12)]
     assert np.all(np.diff(guesses) >= 36), "log(1000) / log(1.2) more guesses every time"
 
 
@@ -201,7 +198,7 @@ def test_random_pick_greedy_needs_many_restarts() -> None:
     model.insert(range(2000), x)
     ours = audit(model, model.query(), bound=False).radius
     picks = [
-        radius_after(farthest_first("euclidean", x, 10, 24, np.random.default_rng(seed)), 24)
+        radius_after(farthest_first("euclidean", x, 10, 24, rng=np.random.default_rng(seed)), 24)
         for seed in range(5)
     ]
     assert min(picks) > 5 * ours

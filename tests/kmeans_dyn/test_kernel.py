@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from icml.tools.kmeans_dyn import _kernel
 from icml.tools.kmeans_dyn.metrics import distances
 

@@ -6,6 +6,7 @@ import resource
 
 import numpy as np
 import pytest
+
 from icml.tools.kmeans_dyn import DynamicKCenter, audit
 
 

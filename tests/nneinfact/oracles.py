@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from icml.tools.nneinfact.control import Guard
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine
 from icml.tools.nneinfact.engines import Setup, make_engine
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
 
 Array = NDArray[np.float64]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from icml.tools.nneinfact import NNEinFact
 from icml.tools.nneinfact.dense_data import load_dense
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.fit import Descent, Options, State, normalized
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
 
 from .oracles import GRID, LIMITS, engine_for, full, plain_sweep, random_factors

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact.divergence import Divergence, divergence
+from icml.tools.nneinfact.losses import Divergence, divergence
 
 from .oracles import GRID, LIMITS
 

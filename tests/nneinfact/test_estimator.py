@@ -12,7 +12,7 @@ import pytest
 
 from icml.formats.errors import InputError
 from icml.tools.nneinfact import NNEinFact, load_model, save_model
-from icml.tools.nneinfact.divergence import divergence
+from icml.tools.nneinfact.losses import divergence
 
 from .oracles import full
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from icml.tools.nneinfact.cells import draw_cells
 from icml.tools.nneinfact.data import Holdout
 from icml.tools.nneinfact.dense_data import load_dense
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
 from icml.tools.nneinfact.sparse_data import load_sparse
 

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from icml.tools.nneinfact import _kernel
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import rule_of
+from icml.tools.nneinfact.losses import Divergence
 
 from .oracles import LIMITS
 

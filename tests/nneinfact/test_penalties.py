@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.nneinfact import NNEinFact
-from icml.tools.nneinfact.divergence import Divergence
+from icml.tools.nneinfact.losses import Divergence
 
 Y = np.random.default_rng(0).gamma(2.0, 1.0, (6, 7)) + 0.05
 L1_PAIRS = [(1, 0), (1, -1), (1, 1), (0.5, 0.5), (0.5, -1), (1.5, 0.5), (2, 2.5), (0.3, 0.2)]

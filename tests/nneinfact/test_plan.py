@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.contraction import Contraction
 from icml.tools.nneinfact.model import Model
-from icml.tools.nneinfact.plan import plan
+from icml.tools.nneinfact.split import plan
 
 from .oracles import full, models, random_factors
 

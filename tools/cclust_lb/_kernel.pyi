@@ -25,7 +25,6 @@ class PackingOptions:
     max_cycle: int
     star: int
     max_pool: int
-    threads: int
     seed: int
     integral: bool
     scale_bits: int

@@ -54,11 +54,10 @@ template <class Weight> class SpinState {
     }
 
     // Metropolis sweeps while the temperature falls geometrically from `hottest` (in mean edge weights), so
-    // that hubs and leaves each get their share of the schedule; faster if the time would run out before.
+    // that hubs and leaves each get their share of the schedule; faster if the clock says so.
     void anneal(double hottest, int sweeps, Budget &budget) {
         for (int s = 0; s < sweeps; ++s) {
-            const double done =
-                std::max(static_cast<double>(s) / sweeps, budget.elapsed() / (0.9 * budget.seconds()));
+            const double done = std::max(static_cast<double>(s) / sweeps, budget.time_used() / 0.9);
             if (done >= 1 || sweep(mean_weight_ * hottest * std::pow(coldest / hottest, done), budget))
                 return;
         }
@@ -207,11 +206,13 @@ template <class Weight> class AnnealingSearch {
     }
 
     void run(Budget &budget) {
-        budget.record(cost());
-        while (!budget.exhausted()) {
-            step(budget);
-            budget.finish_step(cost());
-        }
+        while (!budget.exhausted()) run_once(budget);
+    }
+
+    void run_once(Budget &budget) {
+        if (budget.stopped()) return;
+        step(budget);
+        budget.finish_step(cost());
     }
 
     double cost() const { return state_.cost(); }

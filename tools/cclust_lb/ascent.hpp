@@ -1,11 +1,12 @@
 // Entropic coordinate ascent on the packing dual.
 //
-// Each element e has the price q_e = exp((load_e - w_e) / mu), load_e being the sum of y_C over the items C that hold
-// e. The smoothed dual's maximum along one coordinate is closed form: with S = sum of q_e over C, y_C grows by
-// mu * ln(r_C / S), but never below 0. At the fixed point min(1, q) covers every item and the loads stay within about
-// mu of the weights. mu falls geometrically towards its final value. Relaxed updates go 1.5 times as far, as in
-// over-relaxed Sinkhorn iterations (Thibault, Chizat, Dossal, Papadakis: Overrelaxed Sinkhorn-Knopp algorithm, 2021),
-// which takes about half the sweeps; a few exact ones before rounding tidy up.
+// Each element e has the price q_e = exp((load_e - w_e) / mu), load_e being the sum of y_C over the items C
+// that hold e. The smoothed dual's maximum along one coordinate is closed form: with S = sum of q_e over C,
+// y_C grows by mu * ln(r_C / S), but never below 0. At the fixed point min(1, q) covers every item and the
+// loads stay within about mu of the weights. mu falls geometrically towards its final value. Relaxed updates
+// go 1.5 times as far, as in over-relaxed Sinkhorn iterations (Thibault, Chizat, Dossal, Papadakis:
+// Overrelaxed Sinkhorn-Knopp algorithm, 2021), which takes about half the sweeps; a few exact ones before
+// rounding tidy up.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,9 @@ class Ascent {
     void add_item() { idleness_.push_back(log_domain_ ? 0.0 : 1.0); }
 
     double price(int32_t element) const { return log_domain_ ? std::exp(price_[element]) : price_[element]; }
-    double y(int64_t item) const { return -mu_ * (log_domain_ ? idleness_[item] : std::log(idleness_[item])); }
+    double y(int64_t item) const {
+        return -mu_ * (log_domain_ ? idleness_[item] : std::log(idleness_[item]));
+    }
     bool idle(int64_t item) const { return idleness_[item] == (log_domain_ ? 0.0 : 1.0); }
 
     /// Sum of the prices in an element set.
@@ -60,14 +63,18 @@ class Ascent {
     enum class Step { exact, relaxed };
 
     void update(const Pool &pool, int64_t item) {
-        if (log_domain_) update_log<Step::exact>(pool.elements(item), pool.rhs(item), idleness_[item]);
-        else update_linear<Step::exact>(pool.elements(item), pool.rhs(item), idleness_[item]);
+        if (log_domain_)
+            update_log<Step::exact>(pool.elements(item), pool.rhs(item), idleness_[item]);
+        else
+            update_linear<Step::exact>(pool.elements(item), pool.rhs(item), idleness_[item]);
     }
 
     /// Updates the items first..last-1 in order.
     void sweep(const Pool &pool, int64_t first, int64_t last, Step step) {
-        if (step == Step::exact) sweep_as<Step::exact>(pool, first, last);
-        else sweep_as<Step::relaxed>(pool, first, last);
+        if (step == Step::exact)
+            sweep_as<Step::exact>(pool, first, last);
+        else
+            sweep_as<Step::relaxed>(pool, first, last);
     }
 
     /// Lowers mu by one step, keeping y.
@@ -83,15 +90,6 @@ class Ascent {
             }
     }
 
-    /// Takes back some steps of cooling, keeping y.
-    void heat(int steps) {
-        const double factor = std::pow(cooling, steps);
-        steps_left_ += steps;
-        mu_ *= factor;
-        for (auto *values : {&price_, &idleness_})
-            for (double &x : *values) x = log_domain_ ? x / factor : std::pow(x, 1 / factor);
-    }
-
     /// Forgets the items for which keep(item) is false; call before Pool::retain with the same predicate.
     template <class Keep> void retain(Keep keep) {
         int64_t kept = 0;
@@ -101,12 +99,15 @@ class Ascent {
     }
 
   private:
-    // exp(-600) leaves room below it for sums and quotients; weights that are heavier in units of mu need logarithms.
-    static constexpr double exponent_range = 600;
+    // exp(-400) leaves room below it for the powers of 1.5; weights that are heavier in units of mu need
+    // logarithms.
+    static constexpr double exponent_range = 400;
     // How far ahead of its use a price is asked for: the prices are the one random access of a sweep.
     static constexpr int64_t prefetch_distance = 64;
 
-    double initial_price(double weight) const { return log_domain_ ? -weight / mu_ : std::exp(-weight / mu_); }
+    double initial_price(double weight) const {
+        return log_domain_ ? -weight / mu_ : std::exp(-weight / mu_);
+    }
 
     template <Step step> void sweep_as(const Pool &pool, int64_t first, int64_t last) {
         if (!log_domain_) return sweep_linear<step>(pool, first, last);
@@ -137,9 +138,12 @@ class Ascent {
         for (int64_t item = first; item < last; item++) {
             const int64_t b = begin[item], length = begin[item + 1] - b;
             if (b < prefetch_end)
-                for (int64_t k = 0; k < 3; k++) __builtin_prefetch(&price_[element[b + prefetch_distance - 3 + k]], 1);
-            if (length == 3) update_three<step>(element + b, idleness_[item]);
-            else update_linear<step>({element + b, static_cast<size_t>(length)}, rhs[item], idleness_[item]);
+                for (int64_t k = 0; k < 3; k++)
+                    __builtin_prefetch(&price_[element[b + prefetch_distance - 3 + k]], 1);
+            if (length == 3)
+                update_three<step>(element + b, idleness_[item]);
+            else
+                update_linear<step>({element + b, static_cast<size_t>(length)}, rhs[item], idleness_[item]);
         }
     }
 
@@ -168,8 +172,9 @@ class Ascent {
     double mu_;
     int steps_left_ = 0;
     bool log_domain_ = false;
-    std::vector<double> weight_, price_; // price: q_e, or ln q_e in the log domain
-    std::vector<double> idleness_;       // per item exp(-y / mu), or -y / mu in the log domain
+    std::vector<double> weight_;
+    std::vector<double> price_;    // q_e, or ln q_e in the log domain
+    std::vector<double> idleness_; // per item exp(-y / mu), or -y / mu in the log domain
 };
 
 } // namespace icml::cclust

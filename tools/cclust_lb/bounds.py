@@ -15,8 +15,9 @@ from icml.formats.errors import InputError
 from icml.tools.cclust_lb.problem import Problem
 
 SCALE_BITS = 20
-SCALE = 2**SCALE_BITS
-"""Packings of ordinary weights are counted in units of 1/SCALE; see `scale_bits_for`."""
+"""Packings of whole weights are counted in units of 2**-SCALE_BITS; see `scale_bits_for`."""
+MOST_SCALE_BITS = 1000
+"""Beyond it, 2**scale_bits would be near the largest double."""
 
 CYCLE, CLIQUE, STAR = 0, 1, 2
 """Values of `Packing.kind`. A triangle is a cycle of length 3, a wedge a star with two leaves."""
@@ -28,6 +29,8 @@ OBSTRUCTIONS = {
     Problem.CC_COMPLETE: ("wedge", "star"),
 }
 """The kinds of obstructions that prove disagreements, by problem."""
+AUTO = OBSTRUCTIONS | {Problem.FRUSTRATION: ("triangle", "cycle")}
+"""What "auto" stands for: signed graphs have few cliques all of whose triangles are bad, and cycles do without."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Bound:
         obstructions: how many items of each name the packing holds.
         pool: the largest number of obstructions held at once.
         cover: float64 (m,) in [0, 1]; how sure the relaxation is that the edge has to be disagreed with.
-        finished: "converged", "time" or "stopped".
+        finished: "converged", "target" (a known cost was met), "time" or "stopped".
         seconds: time by phase.
         trace: entries {"t", "lower", "lp_upper"} in order of time.
     """
@@ -115,19 +118,21 @@ class Bound:
     seconds: dict[str, float]
     trace: list[dict[str, Any]]
 
+    @property
+    def best(self) -> float:
+        """The strongest bound proven: `lower_int` where there is one, else `lower`."""
+        return self.lower if self.lower_int is None else float(self.lower_int)
+
 
 def scale_bits_for(weight: NDArray[np.float64]) -> int:
-    """In which units to count: 20 bits, unless weights are so small or large that 64-bit integers would not do.
+    """In which units to count: 20 bits for whole weights, as many as are safe for others.
 
-    All capacities together stay below 2**62, so that no sum over a packing overflows.
+    All capacities together stay below 2**61, so that no sum over a packing overflows.
     """
-    bits = SCALE_BITS
-    typical = float(np.mean(weight))
-    if typical < 2.0**-10:
-        bits = SCALE_BITS - 10 - math.floor(math.log2(typical))
     # One more bit for the missing pairs of complete graphs, of which a packing uses no more than it has edges' worth.
     most = 60 - math.ceil(math.log2(float(np.sum(weight))))
-    return min(bits, most)
+    whole = bool(np.all(weight == np.rint(weight)))
+    return min(SCALE_BITS if whole else MOST_SCALE_BITS, most)
 
 
 def round_down(units: int, scale_bits: int) -> float:
@@ -147,7 +152,7 @@ def parse_obstructions(spec: str | Sequence[str], problem: Problem) -> frozenset
     names = spec.split(",") if isinstance(spec, str) else list(spec)
     names = [name.strip() for name in names]
     if names == ["auto"]:
-        return frozenset(allowed)
+        return frozenset(AUTO[problem])
     known = {name for kinds in OBSTRUCTIONS.values() for name in kinds}
     for name in names:
         if name not in known:

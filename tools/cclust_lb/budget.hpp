@@ -10,8 +10,10 @@
 namespace icml::cclust {
 
 struct Limits {
+    static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+
     double seconds = std::numeric_limits<double>::infinity();
-    std::int64_t steps = std::numeric_limits<std::int64_t>::max();
+    std::int64_t steps = unlimited;
     double target = -std::numeric_limits<double>::infinity();
     // Called with (best cost, steps) at least ten times a second; true ends the search. May throw.
     std::function<bool(double, std::int64_t)> poll;
@@ -53,7 +55,11 @@ class Budget {
     std::int64_t steps() const { return steps_; }
     std::int64_t work() const { return work_; }
     double elapsed() const { return seconds_between(start_, Clock::now()); }
-    double seconds() const { return limits_.seconds; }
+
+    // How far along the clock is, 0 to 1, for schedules that have to fit the time. Where steps are counted,
+    // the result must not depend on the clock, which may then only cut the search off: 0.
+    double time_used() const { return limits_.steps == Limits::unlimited ? elapsed() / limits_.seconds : 0; }
+
     Clock::time_point start() const { return start_; }
 
   private:

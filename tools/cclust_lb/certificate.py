@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.cclust_lb.bounds import Bound, Packing
-from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges
+from icml.tools.cclust_lb.problem import Problem, SignedGraph, as_graph
 from icml.tools.cclust_lb.proof import ARRAYS, Rejected, prove, shape_trouble
 
 SCHEMA = 1
@@ -135,12 +135,7 @@ def verify(
     Raises:
         InputError: the rows are no graph.
     """
-    if isinstance(u, SignedGraph):
-        graph = u
-    elif v is None:
-        raise InputError("v is missing: give u and v, or a SignedGraph")
-    else:
-        graph = merge_edges(u, v, s, weights=weights, merge=merge)
+    graph = as_graph(u, v, s, weights=weights, merge=merge)
     if claim.digest != graph.digest():
         return Verified(False, "it is for another graph")
     try:

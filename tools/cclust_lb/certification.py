@@ -17,6 +17,9 @@ from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem
 
 Labels = NDArray[np.int32]
 
+NO_BETTER = 1e-9
+"""With fractional weights the search ends when cost and bound are this close, relatively; whole weights can meet."""
+
 
 @dataclass(frozen=True)
 class BoundOptions:
@@ -178,7 +181,11 @@ def certify(
         searched = search("louvain", 1, 0.0)
     elif searching:
         searched = search(heuristic.name, heuristic.steps, 0.0)
-    keep = min(heuristic.seconds, 0.25 * time_limit) if searching and time_limit is not None else 0.0
+    keep = (
+        min(heuristic.seconds, 0.25 * time_limit)
+        if heuristic.name == "ils" and time_limit is not None
+        else 0.0
+    )
     result = bound(
         graph,
         problem=problem,
@@ -191,15 +198,15 @@ def certify(
         max_cycle=bounding.max_cycle,
         star=bounding.star,
         max_pool=bounding.max_pool,
-        target=run.cost,
+        target=run.cost if run.cost is None or graph.integral else run.cost * (1 - NO_BETTER),
         threads=threads,
         seed=seed,
         should_stop=should_stop,
         on_progress=run.record,
     )
-    proven = result.lower if result.lower_int is None else float(result.lower_int)
-    if heuristic.name == "ils" and run.cost is not None and run.cost > proven:
-        searched += search("ils", heuristic.steps, proven)
+    good_enough = result.best if graph.integral else result.best * (1 + NO_BETTER)
+    if heuristic.name == "ils" and run.cost is not None and run.cost > good_enough:
+        searched += search("ils", heuristic.steps, good_enough)
     heuristic_cost = run.cost if searching else None
     certified = run.labels if labels is None else labels
     return Certified(

@@ -1,8 +1,9 @@
-// Cliques of which two sides satisfy few edges: K_p has p(p-1)/2 edges and no cut of it more than floor(p^2/4), so every
-// two-clustering disagrees with floor((p-1)^2/4) or more. Triangles alone prove only p(p-1)/6 of that.
+// Cliques of which two sides satisfy few edges: K_p has p(p-1)/2 edges and no cut of it more than
+// floor(p^2/4), so every two-clustering disagrees with floor((p-1)^2/4) or more. Triangles alone prove only
+// p(p-1)/6 of that.
 //
-// With signs, a clique counts if all its triangles are bad: flipping the signs around some of its nodes then makes
-// every edge negative.
+// With signs, a clique counts if all its triangles are bad: flipping the signs around some of its nodes then
+// makes every edge negative.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,8 @@ class CliqueFinder {
   public:
     CliqueFinder(const Graph &graph, CounterRng rng) : graph_(graph), adjacency_(graph), rng_(rng) {}
 
-    /// Grows a clique from every edge that earlier ones have left out, `passes` times, and adds it with some of its
-    /// sub-cliques, until the pool has `limit` items or stop() is true.
+    /// Grows a clique from every edge that earlier ones have left out, `passes` times, and adds it with some
+    /// of its sub-cliques, until the pool has `limit` items or stop() is true.
     template <class Stop> void add_cliques(int passes, int64_t limit, Pool &pool, Stop stop) {
         std::vector<int32_t> covered(graph_.edges(), 0);
         for (int pass = 0; pass < passes; pass++)
@@ -52,7 +53,8 @@ class CliqueFinder {
 
     /// Fills clique_ with a maximal one; its first two nodes are the ends of the edge.
     void grow(int32_t edge) {
-        const Member a{graph_.u[edge], 0}, b{graph_.v[edge], static_cast<uint8_t>(graph_.negative[edge] ? 0 : 1)};
+        const Member a{graph_.u[edge], 0},
+            b{graph_.v[edge], static_cast<uint8_t>(graph_.negative[edge] ? 0 : 1)};
         clique_.assign({a.node, b.node});
         candidates_.clear();
         for (const auto &[node, e] : adjacency_.of(a.node))
@@ -83,17 +85,22 @@ class CliqueFinder {
     }
 
     /// Those of `from` (by rising node) that close bad triangles with `member`.
-    void keep_compatible(const std::vector<Member> &from, const Member &member, std::vector<Member> &kept) const {
+    void keep_compatible(const std::vector<Member> &from, const Member &member,
+                         std::vector<Member> &kept) const {
         kept.clear();
         const auto row = adjacency_.of(member.node);
         auto at = row.begin();
-        const bool dense = static_cast<int64_t>(row.size()) < search_ratio * static_cast<int64_t>(from.size());
+        const bool dense =
+            static_cast<int64_t>(row.size()) < search_ratio * static_cast<int64_t>(from.size());
         for (const Member &other : from) {
             const auto before = [](const Neighbour &x, int32_t node) { return x.node < node; };
-            if (dense) while (at != row.end() && at->node < other.node) ++at;
-            else at = std::lower_bound(at, row.end(), other.node, before);
+            if (dense)
+                while (at != row.end() && at->node < other.node) ++at;
+            else
+                at = std::lower_bound(at, row.end(), other.node, before);
             if (at == row.end()) return;
-            if (at->node == other.node && bad(at->edge, member.switched, other.switched)) kept.push_back(other);
+            if (at->node == other.node && bad(at->edge, member.switched, other.switched))
+                kept.push_back(other);
         }
     }
 

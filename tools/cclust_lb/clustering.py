@@ -16,11 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.cclust_lb import _kernel
-from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem, merge_edges
+from icml.tools.cclust_lb.problem import Problem, SignedGraph, as_graph, as_problem, check_problem
 
 HEURISTICS = ("pivot", "local", "louvain", "ils")
 PIVOT_RESTARTS = 100
 ANNEALING_RUNS = 24
+MAX_STREAMS = 64
+NODES_PER_STREAM = 1000
+"""Each of the searches side by side holds a clustering of its own; small graphs gain nothing from many."""
+UNLIMITED = 2**63 - 1
+"""The kernel's number of steps for "as many as the clock allows"; schedules then follow the clock."""
 
 
 def cluster(
@@ -42,6 +47,10 @@ def cluster(
 ) -> NDArray[np.int32]:
     """Looks for a clustering with few disagreements.
 
+    With `steps`, or without a clock, the result is a function of graph, options and seed, whatever `threads` is; a
+    clock can still cut the search off, and then the result depends on how far it came. With a clock and no `steps`
+    the result depends on the machine, its load and `threads`, and may differ from run to run.
+
     Args:
         u, v, s: the graph: a `SignedGraph` as `u`, or rows for `merge_edges`.
         problem: "cc", "cc-complete", "frustration" or "maxcut".
@@ -51,11 +60,12 @@ def cluster(
             moves), "louvain" (node moves level by level) or "ils" (iterated local search from the best of these); with
             two clusters, "local" (flips), "louvain" (one annealing run) or "ils" (annealing runs, recombined).
         steps: how many pivot orders, shaken balls or annealing runs at most; None leaves it to the clock or, without
-            one, to a default. With `steps` and without a clock the result is the same on every machine.
+            one, to a default. Where steps are counted, no schedule looks at the clock.
         target: end as soon as the cost is at most this, such as a proven lower bound.
         start: (n,) labels to improve; the result costs no more. Without them, "pivot", "local" and "louvain" start
             from single nodes.
-        threads: without `steps`, so many independent searches run side by side; with it, one does.
+        threads: with a clock and no `steps`, so many independent searches run side by side, but at most 64 and at
+            most 1 + n / 1000, and the best result counts; otherwise one search runs.
         seed: of the random choices.
         should_stop: polled at least every 0.2 s; once true, the best clustering so far is returned.
         on_progress: called with {"t", "cost", "steps"} when the cost has fallen, ten times a second at most.
@@ -67,8 +77,8 @@ def cluster(
         InputError: the graph or an option is not one the problem takes.
     """
     begin = time.monotonic()
-    problem = _problem(problem)
-    graph = _graph(u, v, s, weights)
+    problem = as_problem(problem)
+    graph = as_graph(u, v, s, weights=weights)
     check_problem(graph, problem)
     labels, _, _ = search(
         graph,
@@ -128,7 +138,7 @@ def search(
         seconds=np.inf if seconds is None else seconds,
         steps=_step_limit(graph, problem, heuristic, steps, seconds),
         target=-np.inf if target is None else target,
-        streams=threads if steps is None and seconds is not None else 1,
+        streams=_streams(graph, steps, seconds, threads),
         seed=seed % 2**64,
         poll=poll,
     )
@@ -153,8 +163,8 @@ def cost(
     Raises:
         InputError: the labels do not fit the graph or, with more than two clusters, the problem.
     """
-    problem = _problem(problem)
-    graph = _graph(u, v, s, weights)
+    problem = as_problem(problem)
+    graph = as_graph(u, v, s, weights=weights)
     check_problem(graph, problem)
     compact = _labels("labels", labels, graph, problem)
     total = float(np.sum(graph.weight[_disagree(graph, compact, problem)]))
@@ -180,8 +190,8 @@ def disagreements(
     Raises:
         InputError: as for `cost`.
     """
-    problem = _problem(problem)
-    graph = _graph(u, v, s, weights)
+    problem = as_problem(problem)
+    graph = as_graph(u, v, s, weights=weights)
     check_problem(graph, problem)
     return _disagree(graph, _labels("labels", labels, graph, problem), problem)
 
@@ -195,21 +205,6 @@ def _missing_inside(graph: SignedGraph, labels: NDArray[np.int32]) -> int:
     size = np.bincount(labels).astype(np.int64)
     inside = int(np.count_nonzero(labels[graph.u] == labels[graph.v]))
     return int(np.sum(size * (size - 1) // 2)) - inside
-
-
-def _graph(u: ArrayLike | SignedGraph, v: ArrayLike | None, s: ArrayLike | None, weights: str) -> SignedGraph:
-    if isinstance(u, SignedGraph):
-        return u
-    if v is None:
-        raise InputError("v is missing: give u and v, or a SignedGraph")
-    return merge_edges(u, v, s, weights=weights)
-
-
-def _problem(name: Problem | str) -> Problem:
-    try:
-        return Problem(name)
-    except ValueError:
-        raise InputError(f"problem must be one of {', '.join(Problem)}; got {name!r}") from None
 
 
 def _labels(name: str, labels: ArrayLike | None, graph: SignedGraph, problem: Problem) -> NDArray[np.int32]:
@@ -230,15 +225,19 @@ def _labels(name: str, labels: ArrayLike | None, graph: SignedGraph, problem: Pr
 def _step_limit(
     graph: SignedGraph, problem: Problem, heuristic: str, steps: int | None, seconds: float | None
 ) -> int:
-    if heuristic == "louvain" and problem.two_clusters:
-        return 1
     if steps is not None:
-        return min(steps, 2**62)
+        return min(steps, UNLIMITED - 1)
     if heuristic == "pivot":
         return PIVOT_RESTARTS
     if seconds is not None:
-        return 2**62
+        return UNLIMITED
     return ANNEALING_RUNS if problem.two_clusters else max(10_000, graph.n)
+
+
+def _streams(graph: SignedGraph, steps: int | None, seconds: float | None, threads: int) -> int:
+    if steps is not None or seconds is None:
+        return 1
+    return min(threads, MAX_STREAMS, graph.n // NODES_PER_STREAM + 1)
 
 
 def _poll(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import os
 import sys
+import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -212,18 +213,23 @@ def command(
     from icml.cli.progress import Reporter
     from icml.tools.cclust_lb.certification import BoundOptions, HeuristicOptions, certify
 
-    outputs = _Outputs(output, json, out_clusters, certificate, blame, plot)
-    _check_numbers(tol, mu)
-    outputs.check(verify=verify is not None)
+    outputs = _Outputs(output, json, out_clusters, certificate, blame, plot, trace)
+    outputs.check(inputs=[graph, clusters, verify])
+    name = (heuristic or (Heuristic.ILS if clusters is None else Heuristic.NONE)).value
+    if out_clusters is not None and clusters is None and name == "none":
+        raise InputError("--out-clusters needs a clustering: a --heuristic or --clusters")
     report = Reporter("cclust-lb", quiet=quiet, verbose=verbose, progress=progress)
+    begin = time.monotonic()
+    edges, signed = _read_graph(graph, format, columns, merge, weights, threads)
+    if verify is not None:
+        outputs.refuse_with_verify({"--clusters": clusters, "--heuristic": heuristic, "--trace": trace})
+        _verify(verify, signed, problem, outputs)
+        return
+    chosen = _choose(problem, signed, report)
+    labels = None if clusters is None else _read_labels(clusters, edges)
+    read_seconds = time.monotonic() - begin
+    report.detail(f"read {edges.source}: {len(edges.u)} rows, {signed.m} edges, {read_seconds:.2f} s")
     with Anytime(trace=trace) as run:
-        edges, signed = _read_graph(graph, format, columns, merge, weights)
-        chosen = _choose(problem, signed, report)
-        if verify is not None:
-            run.finish(_verify(verify, signed, chosen, outputs, report))
-        labels = None if clusters is None else _read_labels(clusters, edges)
-        read_seconds = run.elapsed()
-        name = (heuristic or (Heuristic.ILS if labels is None else Heuristic.NONE)).value
         with report.progress(f"{chosen}: {signed.n} nodes, {signed.m} edges", total=100) as line:
             result = certify(
                 signed,
@@ -237,7 +243,8 @@ def command(
                 should_stop=run.should_stop,
                 on_progress=_Progress(run, line),
             )
-        seconds = {"read": read_seconds} | result.seconds | {"total": run.elapsed()}
+        seconds = {"read": read_seconds} | result.seconds
+        seconds["total"] = time.monotonic() - begin
         run_facts = {
             "problem_chosen": "auto" if problem is ProblemName.AUTO else "given",
             "heuristic": None if name == "none" else name,
@@ -258,26 +265,38 @@ class _Outputs:
     certificate: Path | None
     blame: int
     plot: Path | None
+    trace: Path | None
 
-    def check(self, *, verify: bool) -> None:
-        """Refuses combinations that cannot be meant, before any work is done."""
+    def check(self, inputs: list[str | Path | None]) -> None:
+        """Refuses, before any work, files that would overwrite each other or the input, and a plot without plotter."""
         if self.clusters == "-" and self.output == "-" and self.json:
             raise InputError(
                 "--json and --out-clusters - both go to standard output; give one of them a file"
             )
-        given = {
+        taken = {os.path.realpath(path): "the input" for path in inputs if path is not None and path != "-"}
+        for option, path in {
+            "--output": self.output,
             "--out-clusters": self.clusters,
             "--certificate": self.certificate,
-            "--blame": self.blame,
+            "--trace": self.trace,
             "--plot": self.plot,
-        }
-        for option, value in given.items():
-            if verify and value:
-                raise InputError(f"--verify only checks; it cannot be combined with {option}")
+        }.items():
+            if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+                continue
+            other = taken.setdefault(os.path.realpath(path), option)
+            if other != option:
+                raise InputError(f"{option} would overwrite {other}", str(path))
         if self.plot is not None:
             from icml.tools.cclust_lb.plot import require_matplotlib
 
             require_matplotlib()
+
+    def refuse_with_verify(self, others: dict[str, object]) -> None:
+        """A check computes nothing and writes nothing but its verdict."""
+        writes = {"--out-clusters": self.clusters, "--certificate": self.certificate, "--plot": self.plot}
+        for option, value in {**others, **writes, "--blame": self.blame}.items():
+            if value:
+                raise InputError(f"--verify only checks; it cannot be combined with {option}")
 
     def write(
         self, edges: EdgeList, graph: SignedGraph, result: Certified, run_facts: dict[str, Any]
@@ -330,15 +349,8 @@ class _Progress:
         self._line.update(done=share, text=", ".join(known))
 
 
-def _check_numbers(tol: float, mu: float) -> None:
-    if not 0 < tol < math.inf:
-        raise InputError(f"--tol must be a positive number, got {tol}")
-    if not 0 < mu <= 1:
-        raise InputError(f"--mu must be in (0, 1], got {mu}")
-
-
 def _read_graph(
-    source: str, format: str, columns: str | None, merge: MergePolicy, weights: WeightMode
+    source: str, format: str, columns: str | None, merge: MergePolicy, weights: WeightMode, threads: int
 ) -> tuple[EdgeList, SignedGraph]:
     """The edge list as it stands in the file, and the graph it merges into."""
     from icml.formats.edges import read_edges
@@ -349,7 +361,7 @@ def _read_graph(
         raise InputError(
             f"--columns takes two or three names or numbers separated by commas, got {columns!r}"
         )
-    edges = read_edges(source, format=format, columns=names)
+    edges = read_edges(source, format=format, columns=names, threads=threads)
     if edges.value is not None and merge is not MergePolicy.SUM:
         zero = (edges.value == 0).nonzero()[0]
         if len(zero):
@@ -387,7 +399,7 @@ def _read_labels(path: Path, edges: EdgeList) -> Labels:
 
     from icml.formats.labels import read_labels
 
-    given = read_labels(path)
+    given = read_labels(os.fspath(path))
     nodes = edges.names.lookup(given.keys)
     unknown = np.flatnonzero(nodes < 0)
     if len(unknown):
@@ -403,8 +415,13 @@ def _read_labels(path: Path, edges: EdgeList) -> Labels:
     return labels
 
 
-def _verify(path: Path, graph: SignedGraph, problem: Problem, outputs: _Outputs, report: Reporter) -> int:
-    """Checks a certificate, says what it proves, and returns the exit code."""
+def _verify(path: Path, graph: SignedGraph, problem: ProblemName, outputs: _Outputs) -> None:
+    """Checks a certificate and says what it proves.
+
+    Raises:
+        InputError: it is no certificate, for another graph, or for another problem than the one given.
+        WorkError: it does not hold.
+    """
     from icml.tools.cclust_lb.certificate import load_certificate, verify
 
     certificate = load_certificate(path)
@@ -412,8 +429,10 @@ def _verify(path: Path, graph: SignedGraph, problem: Problem, outputs: _Outputs,
         raise InputError(
             "the certificate is for another graph, or for other --merge, --weights or --columns", str(path)
         )
-    if certificate.problem != problem:
-        report.say(f"the certificate is for --problem {certificate.problem}; checking that")
+    if problem.value not in (ProblemName.AUTO, certificate.problem):
+        raise InputError(
+            f"the certificate is for --problem {certificate.problem}, not {problem.value}", str(path)
+        )
     checked = verify(certificate, graph)
     outputs.summarise(
         {
@@ -426,15 +445,13 @@ def _verify(path: Path, graph: SignedGraph, problem: Problem, outputs: _Outputs,
     )
     if not checked.ok:
         raise WorkError(f"{path}: the certificate does not hold: {checked.reason}")
-    return 0
 
 
 def _figures(edges: EdgeList, graph: SignedGraph, result: Certified, blame_count: int) -> dict[str, Any]:
     """All figures of a run but its circumstances, as plain values in the order that the man page documents."""
     from icml.tools.cclust_lb.report import blame, figures
 
-    values = figures(graph, result.bound, result.cost)
-    values["clusters"] = result.clusters
+    values = figures(graph, result.bound, result.cost, result.clusters)
     values["heuristic_cost"] = result.heuristic_cost
     if blame_count:
         values["blame"] = [

@@ -22,8 +22,8 @@ namespace icml::cclust {
 
 /// Cuts the closed walk `path` + `closing` down to a simple bad cycle.
 ///
-/// A walk with an odd number of negative edges splits at its repeated nodes into loops, one of which has an odd number
-/// too; an edge walked twice is a loop of length two and drops out as an even one.
+/// A walk with an odd number of negative edges splits at its repeated nodes into loops, one of which has an
+/// odd number too; an edge walked twice is a loop of length two and drops out as an even one.
 class LoopCutter {
   public:
     LoopCutter(const Graph &graph, CycleRule rule) : graph_(graph), rule_(rule), position_(graph.nodes, -1) {}
@@ -83,8 +83,9 @@ class CyclePricer {
         choose_hops();
     }
 
-    /// Adds cycles that the prices leave uncovered, a few through each candidate, raising the prices on each at once so
-    /// that the next search takes another way. Ends after scanning about `work` arcs; the next round goes on from there.
+    /// Adds cycles that the prices leave uncovered, a few through each candidate, raising the prices on each
+    /// at once so that the next search takes another way. Ends after scanning about `work` arcs; the next
+    /// round goes on from there.
     PricingRound round(int64_t work, int64_t limit, Pool &pool, Ascent &ascent, Monitor &monitor) {
         const bool new_pass = next_ == candidates_.size();
         if (new_pass) next_hop();
@@ -105,17 +106,23 @@ class CyclePricer {
         added_in_pass_ += result.added;
         result.pass_ended = next_ == candidates_.size();
         if (result.pass_ended && added_in_pass_ == 0) {
-            result.exhausted = !left_out_ && hops_.empty();
+            if (!left_out_ && hops_.empty() && hop_ > free_hop)
+                hops_ = {free_hop};
+            else
+                result.exhausted = !left_out_ && hops_.empty();
             wake_all();
         }
+        result.last_stage = hops_.empty();
         if (pool.size() >= limit) result = {result.added, true, true};
         return result;
     }
 
   private:
-    static constexpr int32_t units = 256;  // length of an edge with price 1
-    static constexpr int32_t tolerance = 3; // a cycle counts as uncovered when it lacks more than this many units
+    static constexpr int32_t units = 256; // length of an edge with price 1
+    static constexpr int32_t tolerance =
+        3; // a cycle counts as uncovered when it lacks more than this many units
     static constexpr int32_t longest_nap = 16;
+    static constexpr int32_t free_hop = 0; // the last stage: cycles of more edges than there are units
 
     /// Where cycles are long, as in random graphs, the first rounds count hops dearly: short cycles first.
     void choose_hops() {
@@ -129,7 +136,8 @@ class CyclePricer {
             hops += static_cast<int64_t>(path.size());
             found += !path.empty();
         }
-        if (static_cast<double>(hops) > long_way * static_cast<double>(found)) hops_ = {2, 3, 4, 6, 10, 16, 24, 40, 56};
+        if (static_cast<double>(hops) > long_way * static_cast<double>(found))
+            hops_ = {2, 3, 4, 6, 10, 16, 24, 40, 56};
     }
 
     void start_pass() {
@@ -137,13 +145,14 @@ class CyclePricer {
         next_ = 0;
         added_in_pass_ = 0;
         left_out_ = false;
-        if (two_sides_) candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop_; }, rng_);
+        if (two_sides_)
+            candidates_ = two_sides_->unsatisfied([&](int32_t e) { return search_.length(e) - hop_; }, rng_);
         rng_.shuffle(std::span(candidates_));
     }
 
     /// Takes the next cost of a hop from the schedule; 1 when it has run out.
     void next_hop() {
-        const int32_t hop = hops_.empty() ? 1 : hops_.back();
+        const int32_t hop = hops_.empty() ? std::min(hop_, 1) : hops_.back();
         if (!hops_.empty()) hops_.pop_back();
         if (hop != hop_) wake_all();
         hop_ = hop;
@@ -171,7 +180,8 @@ class CyclePricer {
             }
             nap_[edge] = 1;
             const auto cycle = cutter_.simple_cycle(path, edge);
-            if (cycle.empty() || static_cast<int32_t>(cycle.size()) > max_cycle_ || ascent.price_sum(cycle) >= 1)
+            if (cycle.empty() || static_cast<int32_t>(cycle.size()) > max_cycle_ ||
+                ascent.price_sum(cycle) >= 1)
                 return found;
             pool.add(Kind::cycle, 1, cycle);
             ascent.add_item();
@@ -189,8 +199,8 @@ class CyclePricer {
     std::unique_ptr<TwoSides> two_sides_;
     std::vector<int32_t> candidates_;
     std::vector<int32_t> asleep_until_, nap_; // by edge: the pass it sleeps to, and how long its next nap is
-    std::vector<int32_t> hops_; // schedule, last first
-    size_t next_ = 0; // candidate
+    std::vector<int32_t> hops_;               // schedule, last first
+    size_t next_ = 0;                         // candidate
     int64_t added_in_pass_ = 0;
     bool left_out_ = false; // some candidate was asleep in this pass
     int32_t pass_ = 0, hop_ = 1;

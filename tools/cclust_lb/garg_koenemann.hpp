@@ -1,9 +1,10 @@
 // Fleischer's form of Garg and Könemann's fractional packing, on a given pool.
 //
-// Each element has a length; an item is short while its lengths add up to less than alpha * rhs. A phase routes as much
-// as its lightest element carries through every item, again and again until it is no longer short, each time making
-// the lengths of its elements grow by (1 + epsilon * routed / weight), and then raises alpha by 1 + epsilon. The y that
-// was routed is feasible once scaled down, and lengths / alpha are a cover.
+// Each element has a length; an item is short while its lengths add up to less than alpha * rhs. A phase
+// routes as much as its lightest element carries through every item, again and again until it is no longer
+// short, each time making the lengths of its elements grow by (1 + epsilon * routed / weight), and then
+// raises alpha by 1 + epsilon. The y that was routed is feasible once scaled down, and lengths / alpha are a
+// cover.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +25,20 @@ class GargKoenemann {
         // Lengths grow by 1/delta in the end; only their ratio to alpha matters, so they start at 1 / weight.
         for (size_t e = 0; e < weight.size(); e++) length_[e] = 1 / weight[e];
         alpha_ = std::numeric_limits<double>::max();
-        for (int64_t item = 0; item < pool.size(); item++) alpha_ = std::min(alpha_, sum(item) / pool.rhs(item));
+        for (int64_t item = 0; item < pool.size(); item++)
+            alpha_ = std::min(alpha_, sum(item) / pool.rhs(item));
         alpha_ *= 1 + epsilon;
-        const double delta = (1 + epsilon) * std::pow((1 + epsilon) * static_cast<double>(weight.size()), -1 / epsilon);
+        const double delta =
+            (1 + epsilon) * std::pow((1 + epsilon) * static_cast<double>(weight.size()), -1 / epsilon);
         last_alpha_ = alpha_ / delta;
     }
 
-    /// The smallest epsilon for which the lengths stay within a double's range.
-    static double least_epsilon(size_t elements) { return std::log(2.0 * static_cast<double>(elements) + 2) / 500; }
+    /// The smallest epsilon worth its time, which grows with its inverse square; lengths stay in a double's
+    /// range.
+    static double least_epsilon(size_t elements) {
+        constexpr double patience = 0.05;
+        return std::max(patience, std::log(2.0 * static_cast<double>(elements) + 2) / 500);
+    }
 
     bool finished() const { return alpha_ >= last_alpha_; }
 
@@ -49,7 +56,9 @@ class GargKoenemann {
     double y(int64_t item) const { return y_[item]; }
 
     /// The cheapest cover of the phases so far.
-    double cover(int32_t element) const { return cover_.empty() ? length_[element] / alpha_ : cover_[element]; }
+    double cover(int32_t element) const {
+        return cover_.empty() ? length_[element] / alpha_ : cover_[element];
+    }
 
   private:
     double sum(int64_t item) const {

@@ -1,4 +1,5 @@
-// The graph as the kernels see it: arrays of edges, and the neighbours of each node beside their edge numbers.
+// The graph as the kernels see it: arrays of edges, and the neighbours of each node beside their edge
+// numbers.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +57,8 @@ class Adjacency {
     int32_t edge_between(int32_t a, int32_t b) const {
         if (degree(a) > degree(b)) std::swap(a, b);
         const auto row = of(a);
-        const auto at = std::lower_bound(row.begin(), row.end(), b, [](const Neighbour &x, int32_t y) { return x.node < y; });
+        const auto at = std::lower_bound(row.begin(), row.end(), b,
+                                         [](const Neighbour &x, int32_t y) { return x.node < y; });
         return at != row.end() && at->node == b ? at->edge : -1;
     }
 
@@ -67,13 +69,14 @@ class Adjacency {
 
 /// The same graph with nodes renamed by rising degree and edges sorted by (u, v).
 ///
-/// The edges out of node a to higher nodes are then the consecutive numbers first[a]..first[a+1]: the edge list is its
-/// own oriented adjacency, triangles take O(m * degeneracy) to list, and two edges of a triangle lie close in memory.
+/// The edges out of node a to higher nodes are then the consecutive numbers first[a]..first[a+1]: the edge
+/// list is its own oriented adjacency, triangles take O(m * degeneracy) to list, and two edges of a triangle
+/// lie close in memory.
 class DegreeOrdered {
   public:
     explicit DegreeOrdered(const Graph &graph)
-        : first_(graph.nodes + 1, 0), node_(graph.nodes), edge_(graph.edges()), u_(graph.edges()), v_(graph.edges()),
-          weight_(graph.edges()), negative_(graph.edges()) {
+        : first_(graph.nodes + 1, 0), node_(graph.nodes), edge_(graph.edges()), u_(graph.edges()),
+          v_(graph.edges()), weight_(graph.edges()), negative_(graph.edges()) {
         const std::vector<int32_t> rank = rank_by_degree(graph);
         sort_edges(graph, rank);
         for (int32_t e = 0; e < graph.edges(); e++) {
@@ -102,12 +105,14 @@ class DegreeOrdered {
             degree[graph.v[e]]++;
         }
         std::iota(node_.begin(), node_.end(), 0);
-        std::stable_sort(node_.begin(), node_.end(), [&](int32_t a, int32_t b) { return degree[a] < degree[b]; });
+        std::stable_sort(node_.begin(), node_.end(),
+                         [&](int32_t a, int32_t b) { return degree[a] < degree[b]; });
         for (int32_t r = 0; r < graph.nodes; r++) rank[node_[r]] = r;
         return rank;
     }
 
-    /// Counting sort by the higher end, then stably by the lower; leaves the lower end's row starts in first_.
+    /// Counting sort by the higher end, then stably by the lower; leaves the lower end's row starts in
+    /// first_.
     void sort_edges(const Graph &graph, std::span<const int32_t> rank) {
         const auto low = [&](int32_t e) { return std::min(rank[graph.u[e]], rank[graph.v[e]]); };
         const auto high = [&](int32_t e) { return std::max(rank[graph.u[e]], rank[graph.v[e]]); };

@@ -1,14 +1,18 @@
-"""Graphs in and out: networkx graphs and scipy sparse matrices become `SignedGraph`s, results go back."""
+"""Graphs in and out: networkx graphs and scipy sparse matrices become `SignedGraph`s, results go back.
+
+They are read by `icml.formats.graphs`, so that an object gives the graph that the command line reads from its file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from icml.formats.errors import InputError
+from icml.formats.edges import EdgeList
+from icml.formats.graphs import edges_from_networkx, edges_from_scipy
 from icml.tools.cclust_lb.problem import SignedGraph, merge_edges
 
 if TYPE_CHECKING:
@@ -27,45 +31,26 @@ def from_networkx(
         merge, weights: as for `merge_edges`.
 
     Raises:
-        InputError: a weight is not a finite number, or no edge is left.
+        InputError: a weight is not a finite number, two nodes have the same name, or no edge is left.
     """
-    nodes = list(graph.nodes)
-    number = {node: i for i, node in enumerate(nodes)}
-    rows = list(graph.edges(data=weight, default=1)) if weight else [(a, b, 1) for a, b in graph.edges()]
-    try:
-        s = np.array([value for _, _, value in rows], dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the edge attribute {weight!r} is not a number everywhere") from error
-    u = np.fromiter((number[a] for a, _, _ in rows), np.int64, len(rows))
-    v = np.fromiter((number[b] for _, b, _ in rows), np.int64, len(rows))
-    return merge_edges(u, v, s, n=len(nodes), merge=merge, weights=weights), nodes
+    return _merged(edges_from_networkx(graph, weight), merge, weights), list(graph.nodes)
 
 
 def from_scipy(
-    matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, *, merge: str = "first", weights: str = "unit"
+    matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, *, merge: str = "sum", weights: str = "unit"
 ) -> SignedGraph:
     """A square scipy sparse matrix of signed weights; node i is row and column i.
 
     Args:
-        matrix: explicit zeros are no edges; a symmetric matrix holds each edge twice, which the default `merge` undoes.
+        matrix: if it equals its transpose, each pair of mirrored entries is one row; if not, each stored entry is, so
+            that a matrix of one triangle will do, and `merge` decides where entries (i, j) and (j, i) differ. Stored
+            zeros are dropped by "sum" and refused by the others.
         merge, weights: as for `merge_edges`.
 
     Raises:
-        InputError: the matrix is not square, or no edge is left.
+        InputError: the matrix is not square or not real, an entry is not finite, or no edge is left.
     """
-    rows, columns = matrix.shape
-    if rows != columns:
-        raise InputError(f"an adjacency matrix is square; this one is {rows} x {columns}")
-    coo: Any = matrix.tocoo()
-    present = coo.data != 0
-    return merge_edges(
-        coo.row[present].astype(np.int64),
-        coo.col[present].astype(np.int64),
-        coo.data[present],
-        n=rows,
-        merge=merge,
-        weights=weights,
-    )
+    return _merged(edges_from_scipy(matrix), merge, weights)
 
 
 def to_networkx(graph: SignedGraph, nodes: Sequence[Hashable] | None = None) -> networkx.Graph:
@@ -99,3 +84,7 @@ def communities(labels: ArrayLike, nodes: Sequence[Hashable] | None = None) -> l
     for node, cluster in zip(called, numbers.tolist(), strict=True):
         sets.setdefault(cluster, set()).add(node)
     return [sets[cluster] for cluster in sorted(sets)]
+
+
+def _merged(edges: EdgeList, merge: str, weights: str) -> SignedGraph:
+    return merge_edges(edges.u, edges.v, edges.value, n=len(edges.names), merge=merge, weights=weights)

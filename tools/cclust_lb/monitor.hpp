@@ -20,7 +20,8 @@ class Monitor {
     bool expired() {
         if (reason_ != Finish::converged) return true;
         const auto now = Clock::now();
-        if (std::chrono::duration<double>(now - start_).count() + reserve_ >= seconds_) reason_ = Finish::time;
+        if (std::chrono::duration<double>(now - start_).count() + reserve_ >= seconds_)
+            reason_ = Finish::time;
         if (poll_ && now - last_poll_ >= std::chrono::milliseconds(100)) {
             last_poll_ = now;
             if (poll_()) reason_ = Finish::stopped;

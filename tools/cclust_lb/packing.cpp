@@ -10,6 +10,7 @@
 
 #include "graph.hpp"
 #include "monitor.hpp"
+#include "pairs.hpp"
 #include "solver.hpp"
 
 namespace nb = nanobind;
@@ -21,7 +22,9 @@ namespace {
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T> using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-template <class T> std::span<const T> view(const In<T> &array) { return {array.data(), array.size()}; }
+template <class T> std::span<const T> view(const In<T> &array) {
+    return {array.data(), array.size()};
+}
 
 /// Hands a vector's memory over to numpy.
 template <class T> Out<T> to_numpy(std::vector<T> &&values) {
@@ -86,7 +89,8 @@ std::vector<double> cover_of_edges(const Cover &cover, const DegreeOrdered &orde
 
 nb::list to_list(const std::vector<TracePoint> &trace) {
     nb::list points;
-    for (const TracePoint &point : trace) points.append(nb::make_tuple(point.seconds, point.lower, point.lp_upper));
+    for (const TracePoint &point : trace)
+        points.append(nb::make_tuple(point.seconds, point.lower, point.lp_upper));
     return points;
 }
 
@@ -102,8 +106,8 @@ bool ask(const nb::object &should_stop) {
 }
 
 nb::dict pack(int32_t nodes, const In<int32_t> &u, const In<int32_t> &v, const In<double> &weight,
-              const In<uint8_t> &negative, const Options &options, double seconds, const nb::object &should_stop,
-              const nb::object &on_certify) {
+              const In<uint8_t> &negative, const Options &options, double seconds,
+              const nb::object &should_stop, const nb::object &on_certify) {
     std::unique_ptr<DegreeOrdered> ordered;
     std::unique_ptr<Solver> solver;
     std::unique_ptr<PackingArrays> arrays;
@@ -115,7 +119,8 @@ nb::dict pack(int32_t nodes, const In<int32_t> &u, const In<int32_t> &v, const I
     };
     {
         nb::gil_scoped_release release;
-        ordered = std::make_unique<DegreeOrdered>(Graph{nodes, view(u), view(v), view(weight), view(negative)});
+        ordered =
+            std::make_unique<DegreeOrdered>(Graph{nodes, view(u), view(v), view(weight), view(negative)});
         solver = std::make_unique<Solver>(*ordered, options, monitor, report);
         solver->run();
         arrays = std::make_unique<PackingArrays>(solver->best(), *ordered, solver->pairs());
@@ -155,7 +160,6 @@ void bind_packing(nb::module_ &m) {
         .def_rw("max_cycle", &Options::max_cycle)
         .def_rw("star", &Options::star)
         .def_rw("max_pool", &Options::max_pool)
-        .def_rw("threads", &Options::threads)
         .def_rw("seed", &Options::seed)
         .def_rw("integral", &Options::integral)
         .def_rw("scale_bits", &Options::scale_bits)

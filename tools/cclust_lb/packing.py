@@ -8,6 +8,7 @@ independent of the number of commodities", 2000).
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -15,10 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from icml.formats.errors import InputError
+from icml.formats.errors import InputError, WorkError
 from icml.tools.cclust_lb import _kernel
-from icml.tools.cclust_lb.bounds import Bound, Packing, parse_obstructions, round_down, scale_bits_for
-from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem, merge_edges
+from icml.tools.cclust_lb.bounds import Bound, Packing, parse_obstructions, scale_bits_for
+from icml.tools.cclust_lb.problem import Problem, SignedGraph, as_graph, as_problem, check_problem
+from icml.tools.cclust_lb.proof import Rejected, prove
 
 T = TypeVar("T")
 
@@ -65,7 +67,7 @@ def bound(
         star: the most leaves of a star.
         max_pool: the most obstructions that are listed; beyond it, a uniform sample is.
         target: stop once `lower_int` (`lower`, if weights are not integers) is at least this, such as a known cost.
-        threads: threads of the path search; they do not change the result.
+        threads: taken for the sake of a common signature; the ascent is sequential by nature and uses one.
         seed: of the random choices; without limits, the result is a function of graph, options and seed.
         should_stop: polled at least every 0.2 s; once true, the best bound so far is returned.
         on_progress: called with {"t", "lower", "lp_upper", "pool"} after each certificate.
@@ -74,8 +76,8 @@ def bound(
         InputError: the graph or an option is not one the problem takes.
     """
     start = time.monotonic()
-    problem = _problem(problem)
-    graph = u if isinstance(u, SignedGraph) else _graph(u, v, s, weights)
+    problem = as_problem(problem)
+    graph = as_graph(u, v, s, weights=weights)
     check_problem(graph, problem)
     kinds = parse_obstructions(obstructions, problem)
     options = _kernel.PackingOptions()
@@ -92,7 +94,7 @@ def bound(
         options.max_cycle = min(_checked("max_cycle", max_cycle, max_cycle >= 3, "at least 3"), 2**31 - 1)
     options.star = _checked("star", star, 2 <= star <= 64, "between 2 and 64")
     options.max_pool = _checked("max_pool", max_pool, max_pool >= 1, "at least 1")
-    options.threads = _checked("threads", threads, threads >= 1, "at least 1")
+    _checked("threads", threads, threads >= 1, "at least 1")
     options.seed = seed % 2**64
     options.integral = graph.integral
     options.scale_bits = scale_bits_for(graph.weight)
@@ -113,20 +115,10 @@ def bound(
         should_stop,
         _reporter(on_progress, before),
     )
-    return _bound(graph, problem, options, result, before)
-
-
-def _graph(u: ArrayLike, v: ArrayLike | None, s: ArrayLike | None, weights: str) -> SignedGraph:
-    if v is None:
-        raise InputError("v is missing: give u and v, or a SignedGraph")
-    return merge_edges(u, v, s, weights=weights)
-
-
-def _problem(name: Problem | str) -> Problem:
-    try:
-        return Problem(name)
-    except ValueError:
-        raise InputError(f"problem must be one of {', '.join(Problem)}; got {name!r}") from None
+    found = _bound(graph, problem, options, result, before)
+    if target is not None and found.finished == "converged" and found.best >= target:
+        return dataclasses.replace(found, finished="target")
+    return found
 
 
 def _checked(name: str, value: T, good: bool, allowed: str) -> T:
@@ -163,13 +155,16 @@ def _bound(
 ) -> Bound:
     fields = ("kind", "ptr", "elements", "rhs", "y", "pair_u", "pair_v")
     items = Packing(**{name: result[name] for name in fields}, scale_bits=options.scale_bits)
-    lower = round_down(result["value"], options.scale_bits)
+    try:
+        lower, lower_int = prove(items, graph, problem)
+    except Rejected as error:
+        raise WorkError(f"the packing found does not prove its bound: {error}") from error
     lp_upper = max(lower, result["lp_upper"])
     return Bound(
         problem=problem,
         digest=graph.digest(),
         lower=lower,
-        lower_int=result["integer"] if graph.integral else None,
+        lower_int=lower_int,
         lp_upper=lp_upper,
         gap=(lp_upper - lower) / lower if lower > 0 else 0.0 if lp_upper == 0 else np.inf,
         items=items,

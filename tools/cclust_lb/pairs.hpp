@@ -49,7 +49,8 @@ class PairTable {
         x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL; // finalizer of MurmurHash3
         x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
         size_t slot = (x ^ (x >> 33)) & (slots_.size() - 1);
-        while (slots_[slot] != vacant && (pairs_[slots_[slot]].a != pair.a || pairs_[slots_[slot]].b != pair.b))
+        while (slots_[slot] != vacant &&
+               (pairs_[slots_[slot]].a != pair.a || pairs_[slots_[slot]].b != pair.b))
             slot = (slot + 1) & (slots_.size() - 1);
         return slot;
     }

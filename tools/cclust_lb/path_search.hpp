@@ -1,9 +1,10 @@
-// Short paths of a given parity between two nodes: bidirectional Dijkstra over small integer lengths in buckets.
+// Short paths of a given parity between two nodes: bidirectional Dijkstra over small integer lengths in
+// buckets.
 //
-// A state is (node, parity): parity counts the negative edges used so far, modulo 2 or, where a cycle may have only one
-// negative edge, at most one. State numbers are node + parity * nodes, so that searches over positive edges alone stay
-// within the first half. Lengths sit beside the neighbour, both directions' distances in one record: a scanned arc
-// costs two cache lines.
+// A state is (node, parity): parity counts the negative edges used so far, modulo 2 or, where a cycle may
+// have only one negative edge, at most one. State numbers are node + parity * nodes, so that searches over
+// positive edges alone stay within the first half. Lengths sit beside the neighbour, both directions'
+// distances in one record: a scanned arc costs two cache lines.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +33,9 @@ class PathSearch {
     static constexpr int32_t barred = 1 << 20;
 
     PathSearch(const Graph &graph, CycleRule rule)
-        : graph_(graph), rule_(rule), first_(graph.nodes + 1, 0), middle_(graph.nodes, 0), arcs_(2 * graph.u.size()),
-          edge_of_arc_(arcs_.size()), arcs_of_edge_(graph.u.size()), state_(2 * static_cast<size_t>(graph.nodes)) {
+        : graph_(graph), rule_(rule), first_(graph.nodes + 1, 0), middle_(graph.nodes, 0),
+          arcs_(2 * graph.u.size()), edge_of_arc_(arcs_.size()), arcs_of_edge_(graph.u.size()),
+          state_(2 * static_cast<size_t>(graph.nodes)) {
         std::vector<int64_t> positives(graph.nodes, 0);
         for (int32_t e = 0; e < graph.edges(); e++)
             for (const int32_t a : {graph.u[e], graph.v[e]}) {
@@ -45,7 +47,8 @@ class PathSearch {
         std::vector<int64_t> next_positive(first_.begin(), first_.end() - 1), next_negative(middle_);
         for (int32_t e = 0; e < graph.edges(); e++)
             for (const int side : {0, 1}) {
-                const int32_t from = side == 0 ? graph.u[e] : graph.v[e], to = side == 0 ? graph.v[e] : graph.u[e];
+                const int32_t from = side == 0 ? graph.u[e] : graph.v[e],
+                              to = side == 0 ? graph.v[e] : graph.u[e];
                 const int64_t arc = (graph.negative[e] ? next_negative : next_positive)[from]++;
                 arcs_[arc] = {to, 0};
                 edge_of_arc_[arc] = e;
@@ -65,8 +68,8 @@ class PathSearch {
 
     /// A path shorter than `radius` that closes a bad cycle with `edge`, from u to v, not using the edge.
     ///
-    /// It stops at the first path that is at most `slack` longer than what both searches have ruled out; the path may
-    /// visit a node twice. An empty result means that no such path exists.
+    /// It stops at the first path that is at most `slack` longer than what both searches have ruled out; the
+    /// path may visit a node twice. An empty result means that no such path exists.
     EdgePath close_cycle(int32_t edge, int32_t radius, int32_t slack) {
         const bool negative = graph_.negative[edge];
         layered_ = rule_ == CycleRule::odd_negative || !negative;
@@ -167,7 +170,8 @@ class PathSearch {
         return (layered_ ? first_[node + 1] : middle_[node]) - first_[node];
     }
 
-    /// Moves the state of least degree among the last few to the end: a meeting found before the hubs is cheap.
+    /// Moves the state of least degree among the last few to the end: a meeting found before the hubs is
+    /// cheap.
     void prefer_small(std::vector<int32_t> &bucket) const {
         constexpr size_t few = 16;
         size_t best = bucket.size() - 1;
@@ -176,7 +180,9 @@ class PathSearch {
         std::swap(bucket[best], bucket.back());
     }
 
-    bool closed() const { return best_ <= frontier_[forward].at + frontier_[backward].at + (meeting_ >= 0 ? slack_ : 0); }
+    bool closed() const {
+        return best_ <= frontier_[forward].at + frontier_[backward].at + (meeting_ >= 0 ? slack_ : 0);
+    }
 
     void start(int side, int32_t state) {
         touched_.push_back(state);
@@ -197,7 +203,8 @@ class PathSearch {
         const int64_t first = first_[node], middle = middle_[node], last = first_[node + 1];
         frontier.work += middle - first + 8;
         if (scan(side, first, middle, odd ? nodes : 0, distance)) return;
-        // Where one negative edge is all a cycle may have, the forward side goes from parity 0 to 1, the other back.
+        // Where one negative edge is all a cycle may have, the forward side goes from parity 0 to 1, the
+        // other back.
         const bool may_flip = layered_ && (rule_ == CycleRule::odd_negative || odd == (side == backward));
         if (!may_flip) return;
         frontier.work += last - middle;
@@ -246,7 +253,8 @@ class PathSearch {
 
     const Graph graph_;
     const CycleRule rule_;
-    std::vector<int64_t> first_, middle_; // arcs of a node: positive ones from first_, negative ones from middle_
+    std::vector<int64_t> first_,
+        middle_; // arcs of a node: positive ones from first_, negative ones from middle_
     std::vector<SearchArc> arcs_;
     std::vector<int32_t> edge_of_arc_;
     std::vector<std::array<int64_t, 2>> arcs_of_edge_;

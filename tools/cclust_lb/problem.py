@@ -18,6 +18,10 @@ from icml.formats.errors import InputError
 
 MERGE_POLICIES = ("sum", "first", "last", "drop")
 WEIGHT_MODES = ("unit", "abs")
+MAX_NODES = 2**30
+MAX_EDGES = 2**31 - 2
+MAX_WHOLE_WEIGHT = 2.0**62
+"""Whole weights add up to less than this, so that costs and bounds fit 64-bit integers."""
 
 
 class Problem(enum.StrEnum):
@@ -98,12 +102,15 @@ def merge_edges(
         s: (r,) signed weights; None means +1 everywhere.
         n: number of nodes; default 1 + the largest number in u and v.
         merge: what rows of the same pair become: their "sum", the "first", the "last", or, with "drop", their sum
-            unless their signs differ, in which case the pair is dropped.
+            unless their signs differ, in which case the pair is dropped. A sum is zero if rounding alone could make it
+            what it is: k rows cancel if |sum x| <= 4 eps k sum |x|, or, if they are whole numbers with
+            sum |x| <= 2^53, if sum x = 0.
         weights: "unit" counts signs and gives every edge weight 1; "abs" adds the values and keeps their size.
 
     Raises:
         InputError: lengths differ, a node number is out of range, a value is not finite, or it is zero under a policy
-            other than "sum"; or no edge is left.
+            other than "sum"; no edge is left; or there are more than 2^30 nodes, 2^31 - 2 edges, or a total weight of
+            2^62 (whole numbers) or the largest double.
     """
     _one_of("merge", merge, MERGE_POLICIES)
     _one_of("weights", weights, WEIGHT_MODES)
@@ -126,21 +133,55 @@ def merge_edges(
     key, value = key[keep], value[keep]
     if len(key) == 0:
         raise InputError("no edges" + _dropped_text(loops, zero_sum))
-    if not np.all(np.isfinite(value)):
-        raise InputError("the weights of a repeated edge add up to more than a double can hold")
+    if len(key) > MAX_EDGES:
+        raise InputError(f"at most {MAX_EDGES} edges are supported, got {len(key)}")
+    weight = np.ones(len(key)) if weights == "unit" else np.abs(value)
+    _check_total(weight)
     return SignedGraph(
         n=nodes,
         u=(key // nodes).astype(np.int32),
         v=(key % nodes).astype(np.int32),
-        weight=np.ones(len(key)) if weights == "unit" else np.abs(value),
+        weight=weight,
         negative=value < 0,
         loops=loops,
         zero_sum=zero_sum,
     )
 
 
+def as_graph(
+    u: ArrayLike | SignedGraph,
+    v: ArrayLike | None = None,
+    s: ArrayLike | None = None,
+    *,
+    weights: str = "unit",
+    merge: str = "sum",
+) -> SignedGraph:
+    """The graph that an argument list speaks of: `u` itself if it is one, else what `merge_edges` makes of the rows.
+
+    Raises:
+        InputError: v is missing, or the rows are no graph.
+    """
+    if isinstance(u, SignedGraph):
+        return u
+    if v is None:
+        raise InputError("v is missing: give u and v, or a SignedGraph")
+    return merge_edges(u, v, s, weights=weights, merge=merge)
+
+
+def as_problem(name: Problem | str) -> Problem:
+    """The problem of this name.
+
+    Raises:
+        InputError: there is none.
+    """
+    try:
+        return Problem(name)
+    except ValueError:
+        raise InputError(f"problem must be one of {', '.join(Problem)}; got {name!r}") from None
+
+
 def choose_problem(graph: SignedGraph) -> Problem:
-    """The problem of `--problem auto`: signs with a minus among them mean `cc`, a plain edge list `cc-complete`."""
+    """The problem that the signs suggest: `cc` if there is a minus among them, `cc-complete` for a plain edge list."""
     return Problem.CC if bool(graph.negative.any()) else Problem.CC_COMPLETE
 
 
@@ -152,11 +193,14 @@ def check_problem(graph: SignedGraph, problem: Problem) -> None:
     """
     negatives = int(np.count_nonzero(graph.negative))
     if problem.signed and negatives == 0:
-        raise InputError("no negative edge: all pairs agree; did you mean --problem cc-complete or maxcut?")
-    if not problem.signed and negatives:
         raise InputError(
-            f"--problem {problem} takes a plain graph, but {negatives} edges are negative; "
-            "did you mean --problem cc or frustration?"
+            "no negative edge, so all pairs agree; did you mean the problem cc-complete or maxcut?"
+        )
+    if not problem.signed and negatives:
+        count = "1 edge is" if negatives == 1 else f"{negatives} edges are"
+        raise InputError(
+            f"the problem {problem} takes a plain graph, but {count} negative; "
+            "did you mean the problem cc or frustration?"
         )
 
 
@@ -181,8 +225,8 @@ def _count_nodes(u: NDArray[np.int64], v: NDArray[np.int64], n: int | None) -> i
     nodes = high + 1 if n is None else n
     if low < 0 or high >= nodes:
         raise InputError(f"node numbers must be in 0..{nodes - 1}, got {low if low < 0 else high}")
-    if nodes > np.iinfo(np.int32).max:
-        raise InputError(f"at most {np.iinfo(np.int32).max} nodes are supported, got {nodes}")
+    if nodes > MAX_NODES:
+        raise InputError(f"at most {MAX_NODES} nodes are supported, got {nodes}")
     return nodes
 
 
@@ -197,7 +241,9 @@ def _values(s: ArrayLike | None, rows: int, merge: str) -> NDArray[np.float64]:
         raise InputError(f"edge {bad[0]} has the weight {value[bad[0]]}")
     zero = np.flatnonzero(value == 0)
     if len(zero) and merge != "sum":
-        raise InputError(f"edge {zero[0]} has weight 0, which only --merge sum accepts (it drops the edge)")
+        raise InputError(
+            f"edge {zero[0]} has weight 0, which only the merge policy sum accepts (it drops the edge)"
+        )
     return value
 
 
@@ -220,12 +266,36 @@ def _merge_rows(
     elif merge == "last":
         merged = value[last]
     else:
-        merged = np.add.reduceat(value, first)
+        merged = _sums(value, first)
         if merge == "drop":
-            contradicted = np.minimum.reduceat(value, first) * np.maximum.reduceat(value, first) < 0
+            contradicted = (np.minimum.reduceat(value, first) < 0) & (np.maximum.reduceat(value, first) > 0)
     return key[first], merged, contradicted
 
 
+def _sums(value: NDArray[np.float64], first: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The sum of each run of values, 0 where it may be nothing but rounding, which the order of the rows decides."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, size = np.add.reduceat(value, first), np.add.reduceat(np.abs(value), first)
+    if not np.all(np.isfinite(size)):
+        raise InputError("the weights of a repeated edge add up to more than a double can hold")
+    rows = np.diff(first, append=len(value))
+    exact = np.logical_and.reduceat(value == np.rint(value), first) & (size <= 2.0**53)
+    noise = 4 * np.finfo(np.float64).eps * rows * size
+    return np.where(~exact & (np.abs(total) <= noise), 0.0, total)
+
+
+def _check_total(weight: NDArray[np.float64]) -> None:
+    with np.errstate(over="ignore"):
+        total = float(np.sum(weight))
+    whole = total >= MAX_WHOLE_WEIGHT and bool(np.all(weight == np.rint(weight)))
+    if whole or not np.isfinite(total):
+        raise InputError(f"the weights add up to {total:.4g}: scale them down")
+
+
 def _dropped_text(loops: int, zero_sum: int) -> str:
-    parts = [f"{loops} self-loops"] * bool(loops) + [f"{zero_sum} pairs that cancel out"] * bool(zero_sum)
+    parts = []
+    if loops:
+        parts.append("1 self-loop" if loops == 1 else f"{loops} self-loops")
+    if zero_sum:
+        parts.append("1 pair that cancels out" if zero_sum == 1 else f"{zero_sum} pairs that cancel out")
     return f" left after dropping {' and '.join(parts)}" if parts else ""

@@ -286,27 +286,39 @@ def _worth(items: Packing) -> list[int]:
     return [r * y for r, y in zip(items.rhs.tolist(), items.y.tolist(), strict=True)]
 
 
+def _parts(items: Packing, packed: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """For each packed item, the least element of its part: elements that share an item are in one part.
+
+    Every element points at the least element known to be in its part. Items pass on the least of what their elements
+    point at, to the elements and to what these pointed at, and pointers are followed to their ends, until nothing
+    changes: a logarithmic number of rounds.
+    """
+    size = np.diff(items.ptr)[packed]
+    members = items.elements[np.repeat(items.y > 0, np.diff(items.ptr))].astype(np.int64)
+    start = np.cumsum(size) - size
+    least = np.arange(n)
+    while True:
+        pointed = least[members]
+        joined = np.minimum.reduceat(pointed, start)
+        shared = np.repeat(joined, size)
+        if np.array_equal(pointed, shared):
+            return joined
+        np.minimum.at(least, members, shared)
+        np.minimum.at(least, pointed, shared)
+        while not np.array_equal(least[least], least):
+            least = least[least]
+
+
 def _integer_bound(items: Packing, m: int) -> int:
     """Sum over the connected parts of the packing of what the part is worth, rounded up.
 
     Elements that share a packed item are in one part. The parts are disjoint, and with integer weights the least
     disagreement on each is an integer.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     packed = np.flatnonzero(items.y > 0)
     if len(packed) == 0:
         return 0
-    size = np.diff(items.ptr)
-    first = items.elements[items.ptr[packed]]
-    linked = np.repeat(items.y > 0, size)
-    columns = items.elements[linked]
-    rows = np.repeat(first, size[packed])
-    n = m + len(items.pair_u)
-    links = coo_array((np.ones(len(rows), bool), (rows, columns)), shape=(n, n))
-    _, part = connected_components(links, directed=False)
-    parts, part_of = np.unique(part[first], return_inverse=True)
+    parts, part_of = np.unique(_parts(items, packed, m + len(items.pair_u)), return_inverse=True)
     worth = np.asarray(_worth(items), dtype=object)[packed]
     if sum(worth) < 2**63:
         low, high = _exact_sums(part_of, worth.astype(np.int64), len(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,11 +54,6 @@ def weight_total(graph: SignedGraph, problem: Problem) -> float:
     return total
 
 
-def best_bound(bound: Bound) -> float:
-    """The strongest proven lower bound: the integer one where the weights allow it."""
-    return bound.lower if bound.lower_int is None else float(bound.lower_int)
-
-
 def ratios(graph: SignedGraph, bound: Bound, cost: float) -> Ratios:
     """Compares the cost of a clustering with the bound.
 
@@ -66,7 +62,7 @@ def ratios(graph: SignedGraph, bound: Bound, cost: float) -> Ratios:
         bound: a lower bound on the optimum.
         cost: total weight of the clustering's disagreements.
     """
-    lower, total = best_bound(bound), weight_total(graph, bound.problem)
+    lower, total = bound.best, weight_total(graph, bound.problem)
     agree = (total - cost) / (total - lower) if total > lower else None
     cut = agree if bound.problem is Problem.MAXCUT else None
     if lower > 0:
@@ -86,8 +82,9 @@ def blame(bound: Bound, count: int) -> list[BlamedEdge]:
     return [BlamedEdge(int(e), float(bound.cover[e])) for e in order if bound.cover[e] > 0.5]
 
 
-def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, Any]:
+def figures(graph: SignedGraph, bound: Bound, cost: float | None, clusters: int | None) -> dict[str, Any]:
     """The result as plain values, in the order of the JSON object that the man page documents."""
+    total = weight_total(graph, bound.problem)
     result = (
         ratios(graph, bound, cost) if cost is not None else Ratios(None, None, None, False, "no clustering")
     )
@@ -96,7 +93,7 @@ def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, A
         "n": graph.n,
         "m": graph.m,
         "negative": int(np.count_nonzero(graph.negative)),
-        "weight_total": weight_total(graph, bound.problem),
+        "weight_total": total,
         "dropped": {"loops": graph.loops, "zero_sum": graph.zero_sum},
         "lower_bound": bound.lower,
         "lower_bound_int": bound.lower_int,
@@ -104,6 +101,8 @@ def figures(graph: SignedGraph, bound: Bound, cost: float | None) -> dict[str, A
         "gap": bound.gap,
         "finished": bound.finished,
         "cost": cost,
+        "cut": total - cost if bound.problem is Problem.MAXCUT and cost is not None else None,
+        "clusters": clusters,
         "ratio_disagree": result.disagree,
         "ratio_agree": result.agree,
         "cut_ratio": result.cut,
@@ -133,11 +132,15 @@ def table(figures: dict[str, Any]) -> str:
         ("proof", f"{obstructions or 'no obstruction'} ({figures['finished']})"),
     ]
     if figures["cost"] is not None:
+        if figures["cut"] is not None:
+            rows.append(("cut", f"{figures['cut']:.10g} of {figures['weight_total']:.10g}"))
         rows.append(("disagreements", f"{figures['cost']:.10g} in {_count(figures['clusters'], 'cluster')}"))
         if figures["heuristic_cost"] is not None and figures["heuristic_cost"] != figures["cost"]:
             rows.append(("heuristic", f"{figures['heuristic_cost']:.10g} ({figures['heuristic']})"))
         rows += _ratio_rows(figures)
     text = _aligned(rows)
+    if figures.get("blame"):
+        text += "\nu\tv\tsign\tcover\n"
     for edge in figures.get("blame", ()):
         text += f"{edge['u']}\t{edge['v']}\t{edge['sign']:+d}\t{edge['cover']:.4f}\n"
     return text
@@ -146,15 +149,18 @@ def table(figures: dict[str, Any]) -> str:
 def _ratio_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     if figures["optimal_proven"]:
         return [("verdict", "optimal: no clustering disagrees less")]
-    rows = []
+    claims = []
     if figures["ratio_disagree"] is not None:
-        rows.append(
-            ("verdict", f"at most {figures['ratio_disagree']:.5f} x the disagreements of the best clustering")
+        claims.append(
+            f"at most {_rounded_up(figures['ratio_disagree'])} x the disagreements of the best clustering"
         )
     if figures["cut_ratio"] is not None:
-        rows.append(("", f"at least {figures['cut_ratio']:.5f} x the maximum cut"))
+        claims.append(f"at least {_rounded_down(figures['cut_ratio'])} x the maximum cut")
     elif figures["ratio_agree"] is not None:
-        rows.append(("", f"at least {figures['ratio_agree']:.5f} x its agreements"))
+        claims.append(
+            f"at least {_rounded_down(figures['ratio_agree'])} x the agreements of the best clustering"
+        )
+    rows = [("" if i else "verdict", claim) for i, claim in enumerate(claims)]
     if figures["note"]:
         rows.append(("note", figures["note"]))
     return rows
@@ -162,7 +168,24 @@ def _ratio_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _bound_text(figures: dict[str, Any]) -> str:
     whole = figures["lower_bound_int"]
-    return f"{figures['lower_bound']:.10g}" + ("" if whole is None else f", so at least {whole}")
+    return _rounded_down(figures["lower_bound"], 10) + ("" if whole is None else f", so at least {whole}")
+
+
+def _rounded_down(value: float, digits: int = 6) -> str:
+    """A decimal with that many significant digits that is at most the value."""
+    return _rounded(value, digits, decimal.ROUND_FLOOR)
+
+
+def _rounded_up(value: float, digits: int = 6) -> str:
+    """A decimal with that many significant digits that is at least the value."""
+    return _rounded(value, digits, decimal.ROUND_CEILING)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    rounded = (
+        decimal.Context(prec=digits, rounding=rounding).create_decimal(decimal.Decimal(value)).normalize()
+    )
+    return f"{rounded:f}" if -7 < rounded.adjusted() < 16 else str(rounded)
 
 
 def _count(count: int, name: str) -> str:

@@ -1,4 +1,5 @@
-// From the ascent's real y to a packing in exact integers, and from its prices to a cover: the two ends of the gap.
+// From the ascent's real y to a packing in exact integers, and from its prices to a cover: the two ends of
+// the gap.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ struct IntegerPacking {
     int64_t value = 0; // sum of rhs * y
 };
 
-/// Makes `y(item)` feasible: scales each item down by its own most overloaded element, then fills what is left.
+/// Makes `y(item)` feasible: scales each item down by its own most overloaded element, then fills what is
+/// left.
 template <class Value>
 IntegerPacking round_packing(const Pool &pool, std::span<const double> weight, int scale_bits, Value y) {
     const double scale = std::ldexp(1.0, scale_bits);
@@ -49,11 +51,14 @@ IntegerPacking round_packing(const Pool &pool, std::span<const double> weight, i
     };
     for (int64_t item = 0; item < pool.size(); item++) {
         const double amount = y(item);
-        if (amount <= 0) continue;
+        if (!(amount > 0)) continue;
         double worst = 1;
         for (const int32_t e : pool.elements(item)) worst = std::max(worst, overload[e]);
-        // The room guards against the last bit of the sums above.
-        take(item, std::min(static_cast<int64_t>(std::floor(scale * amount / worst)), room(item)));
+        // The room guards against the last bit of the sums above, and the comparison against what is not a
+        // number.
+        const int64_t most = room(item);
+        const double units = std::floor(scale * amount / worst);
+        if (units >= 1) take(item, units < static_cast<double>(most) ? static_cast<int64_t>(units) : most);
     }
     for (int64_t item = 0; item < pool.size(); item++)
         if (const int64_t units = room(item); units > 0) take(item, units);
@@ -113,16 +118,18 @@ inline int64_t round_up(int64_t units, int scale_bits) {
     return units / scale + (units % scale != 0);
 }
 
-/// With integer weights the optimum on each set of elements that no item leaves is an integer, and these sets are
-/// disjoint: the sum of the rounded-up bounds is a bound.
-inline int64_t integer_bound(const Pool &pool, const IntegerPacking &packing, size_t elements, int scale_bits) {
+/// With integer weights the optimum on each set of elements that no item leaves is an integer, and these sets
+/// are disjoint: the sum of the rounded-up bounds is a bound.
+inline int64_t integer_bound(const Pool &pool, const IntegerPacking &packing, size_t elements,
+                             int scale_bits) {
     DisjointSets component(elements);
     for (int64_t item = 0; item < pool.size(); item++)
         if (packing.y[item] > 0)
             for (const int32_t e : pool.elements(item)) component.join(pool.elements(item)[0], e);
     std::vector<int64_t> value(elements, 0);
     for (int64_t item = 0; item < pool.size(); item++)
-        if (packing.y[item] > 0) value[component.find(pool.elements(item)[0])] += pool.rhs(item) * packing.y[item];
+        if (packing.y[item] > 0)
+            value[component.find(pool.elements(item)[0])] += pool.rhs(item) * packing.y[item];
     int64_t total = 0;
     for (const int64_t units : value) total += round_up(units, scale_bits);
     return total;

@@ -1,9 +1,11 @@
 // The heuristics by name: which moves, from which start, and how often.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -56,29 +58,38 @@ inline bool fits_float(std::span<const double> weight, double terms) {
     return true;
 }
 
-// Runs search(stream, budget) for all streams, the first on the calling thread: only that one polls. The
-// streams end together, and an exception of the first is thrown once all have.
+// Runs search(stream, budget) for all streams, the first on the calling thread: only that one polls. An
+// exception in any of them stops all, and is thrown once all have ended.
 template <class Search>
 std::int64_t run_streams(const SearchOptions &options, const Budget &spent, Search search) {
     std::atomic<bool> stop{spent.stopped()};
     Limits quiet = options.limits;
     quiet.poll = nullptr;
-    std::vector<std::jthread> others;
-    for (int i = 1; i < options.streams; ++i)
-        others.emplace_back([&, i] {
-            Budget budget(quiet, stop, spent.start());
-            search(i, budget);
-        });
-    Budget budget(options.limits, stop, spent.start());
-    try {
-        search(0, budget);
-    } catch (...) {
-        stop = true;
-        others.clear(); // joins
-        throw;
+    std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.streams));
+    std::int64_t steps = 0;
+    const auto run = [&](int stream) noexcept {
+        try {
+            Budget budget(stream == 0 ? options.limits : quiet, stop, spent.start());
+            search(stream, budget);
+            if (stream == 0) steps = budget.steps();
+        } catch (...) {
+            failures[stream] = std::current_exception();
+            stop = true;
+        }
+    };
+    {
+        std::vector<std::jthread> others; // joined at the end of the block
+        try {
+            for (int i = 1; i < options.streams; ++i) others.emplace_back(run, i);
+        } catch (...) { // no more threads or memory
+            failures[0] = std::current_exception();
+            stop = true;
+        }
+        if (!failures[0]) run(0);
     }
-    others.clear();
-    return budget.steps();
+    for (const std::exception_ptr &failure : failures)
+        if (failure) std::rethrow_exception(failure);
+    return steps;
 }
 
 // Clusters that positive arcs do not connect fall apart, which never costs anything; returns the gain.
@@ -227,7 +238,8 @@ Found search_two_sides(const Graph &edges, const SearchOptions &options,
     const std::int64_t steps = run_streams(options, begun, [&](int i, Budget &budget) {
         if (!sides.empty()) searches[i]->start_from(sides);
         searches[i]->polish(budget);
-        if (options.heuristic != Heuristic::local) searches[i]->run(budget);
+        if (options.heuristic == Heuristic::louvain) searches[i]->run_once(budget);
+        if (options.heuristic == Heuristic::ils) searches[i]->run(budget);
     });
     const AnnealingSearch<Weight> *best = searches[0].get();
     for (const auto &search : searches)

@@ -1,4 +1,5 @@
-// The schedule: list the short obstructions, anneal, then add what the prices leave uncovered, certifying on the way.
+// The schedule: list the short obstructions, anneal, then add what the prices leave uncovered, certifying on
+// the way.
 #pragma once
 
 #include <algorithm>
@@ -36,12 +37,12 @@ struct Options {
     double mu = 0.01; // final temperature, in units of what an item can carry on average
     int32_t max_cycle = std::numeric_limits<int32_t>::max();
     int32_t star = 8; // most leaves of a star
-    int threads = 1;
     int64_t max_pool = 200'000'000;
     uint64_t seed = 0;
     bool integral = true;
     int scale_bits = 20;
-    double target = std::numeric_limits<double>::infinity(); // of lower_int (of lower, if weights are not integers)
+    double target =
+        std::numeric_limits<double>::infinity(); // of lower_int (of lower, if weights are not integers)
 };
 
 struct TracePoint {
@@ -61,16 +62,18 @@ class Solver {
     using Report = std::function<void(const TracePoint &, int64_t pool)>;
 
     Solver(const DegreeOrdered &ordered, const Options &options, Monitor &monitor, Report report)
-        : ordered_(ordered), graph_(ordered.graph()), options_(options), monitor_(monitor), report_(std::move(report)),
-          rng_(options.seed) {}
+        : ordered_(ordered), graph_(ordered.graph()), options_(options), monitor_(monitor),
+          report_(std::move(report)), rng_(options.seed) {}
 
     void run() {
         timed("enumerate", [&] { enumerate(); });
         if (pricing() || !options_.garg_koenemann) timed("solve", [&] { anneal(); });
         if (options_.cycles) timed("cycles", [&] { price_cycles(); });
         if (stars_) timed("stars", [&] { price_stars(); });
-        if (options_.garg_koenemann) timed("solve", [&] { run_garg_koenemann(); });
-        else timed("solve", [&] { settle(); });
+        if (options_.garg_koenemann)
+            timed("solve", [&] { run_garg_koenemann(); });
+        else
+            timed("solve", [&] { settle(); });
         if (best_.value < 0 || (monitor_.expired() && !options_.garg_koenemann)) certify();
     }
 
@@ -85,7 +88,8 @@ class Solver {
   private:
     static constexpr double warm = 1.0; // first temperature, in the units of Options::mu
     static constexpr int sweeps_between_certificates = 10;
-    // Items listed one after the other share elements, and an update that needs the last one's result has to wait.
+    // Items listed one after the other share elements, and an update that needs the last one's result has to
+    // wait.
     static constexpr int64_t sweep_block = 1024;
     static constexpr int clique_passes = 2;
     static constexpr int exact_sweeps = 2; // before a certificate
@@ -100,13 +104,20 @@ class Solver {
         const auto expired = [&] { return monitor_.expired(); };
         if (options_.cliques)
             CliqueFinder(graph_, rng_).add_cliques(clique_passes, options_.max_pool, pool_, expired);
-        if (options_.triangles) add_triangles(ordered_, options_.rule, options_.max_pool, rng_, pool_, expired);
+        if (options_.triangles) {
+            const int64_t limit = std::max<int64_t>(1, options_.max_pool - pool_.size());
+            add_triangles(ordered_, options_.rule, limit, rng_, pool_, expired);
+        }
         pool_.shuffle_within(sweep_block, rng_);
         if (options_.wedges || options_.stars) {
             const StarPricer::Leaves leaves{options_.wedges ? 2 : 3, options_.stars ? options_.star : 2};
             stars_ = std::make_unique<StarPricer>(graph_, leaves, rng_);
             stars_->add_first(options_.max_pool, pool_, expired);
         }
+        start_ascent();
+    }
+
+    void start_ascent() {
         std::vector<double> weight(graph_.weight.begin(), graph_.weight.end());
         weight.insert(weight.end(), pairs().size(), 1.0);
         const double unit = mean_capacity(weight);
@@ -132,10 +143,13 @@ class Solver {
     bool done() { return reached_target() || monitor_.expired(); }
 
     bool reached_target() const {
-        return best_.value >= 0 && (options_.integral ? static_cast<double>(best_.integer) : lower()) >= options_.target;
+        return best_.value >= 0 &&
+               (options_.integral ? static_cast<double>(best_.integer) : lower()) >= options_.target;
     }
 
-    double lower() const { return std::ldexp(static_cast<double>(std::max<int64_t>(best_.value, 0)), -options_.scale_bits); }
+    double lower() const {
+        return std::ldexp(static_cast<double>(std::max<int64_t>(best_.value, 0)), -options_.scale_bits);
+    }
 
     bool gap_closed() const { return best_.value >= 0 && cover_.cost - lower() < options_.tol * lower(); }
 
@@ -164,12 +178,26 @@ class Solver {
         const int steps = std::max(1, ascent_->cooling_steps_left());
         const double sweeps = hot > 0 ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
         const int each = std::max(1, static_cast<int>(std::lround(sweeps / steps)));
-        while (ascent_->cooling_steps_left() > hot && !monitor_.expired()) {
+        sweeps_left_ = options_.sweeps;
+        while (ascent_->cooling_steps_left() > hot && !done()) {
+            if (cold_enough(ascent_->cooling_steps_left())) return;
             sweep(each);
+            if (!pricing()) sweeps_left_ -= each;
             ascent_->cool();
         }
         if (pricing()) sweep_and_certify(sweeps_between_certificates);
-        sweeps_left_ = pricing() ? options_.sweeps : std::max(0, options_.sweeps - each * steps);
+    }
+
+    /// Whether the final mu is not needed: easy pools reach the tolerance before it.
+    bool cold_enough(int steps_left) {
+        constexpr int first_look = 9, steps_between_looks = 3;
+        constexpr int64_t large = 1'000'000; // entries; below, the sweeps that this saves take no time
+        if (pricing() || pool_.entries() < large || steps_left > first_look ||
+            steps_left % steps_between_looks != 0)
+            return false;
+        sweep_and_certify(exact_sweeps);
+        sweeps_left_ -= exact_sweeps;
+        return gap_closed();
     }
 
     /// Sweeps at the final mu until the gap to the pool's own optimum is small or the sweeps are used up.
@@ -183,15 +211,15 @@ class Solver {
 
     /// How pricing and sweeping alternate.
     struct PricingPlan {
-        int hot;               // cooling steps above the final mu at which pricing starts; each pass takes one
-        int sweeps;            // a round
-        int pruning;           // rounds from one pruning to the next
-        double slack;          // how well covered an unused item has to be to be pruned
+        int hot;      // cooling steps above the final mu at which pricing starts; each pass takes one
+        int sweeps;   // a round
+        int pruning;  // rounds from one pruning to the next
+        double slack; // how well covered an unused item has to be to be pruned
         double least_progress; // several passes in a row that gain less than this, relatively, are the last
     };
 
-    /// At a high mu the ascent converges fast and prices are spread widely, so that most of what is needed is found
-    /// early; but the more widely, the more searches fail, and those of max-cut are long.
+    /// At a high mu the ascent converges fast and prices are spread widely, so that most of what is needed is
+    /// found early; but the more widely, the more searches fail, and those of max-cut are long.
     PricingPlan plan() const {
         if (stars_) return {12, 10, 3, 1.1, 1e-5};
         const int hot = options_.rule == CycleRule::one_negative ? 7 : options_.cliques ? 0 : 4;
@@ -199,7 +227,7 @@ class Solver {
     }
 
     void price_cycles() {
-        constexpr int64_t arcs_per_entry = 6; // searching then takes some ten times as long as sweeping, or less
+        constexpr int64_t arcs_per_entry = 30; // so that sweeping takes a tenth to a half of the time
         constexpr int64_t least_work = 1'000'000;
         CyclePricer pricer(graph_, options_.rule, options_.max_cycle, rng_);
         price([&] {
@@ -223,22 +251,25 @@ class Solver {
             sweep_and_certify(plan.sweeps);
             if (round % plan.pruning == 0) prune(plan.slack);
             if (!priced.pass_ended) continue;
-            stalled = lower() > before * (1 + plan.least_progress) ? 0 : stalled + 1;
+            const bool progress = lower() > before * (1 + plan.least_progress) || !priced.last_stage;
+            stalled = progress ? 0 : stalled + 1;
             before = lower();
-            if (ascent_->cooling_steps_left() > 0) ascent_->cool();
-            else if (stalled >= most_stalled || priced.exhausted) return;
+            if (ascent_->cooling_steps_left() > 0)
+                ascent_->cool();
+            else if (stalled >= most_stalled || priced.exhausted)
+                return;
         }
     }
 
     /// Packs the pool as it is anew, with finer and finer epsilon.
     void run_garg_koenemann() {
         if (done()) return;
-        best_ = {};
         cover_ = {};
         const double least = GargKoenemann::least_epsilon(ascent_->weights().size());
         for (double epsilon = 0.3; epsilon >= least && !gap_closed(); epsilon /= 2) {
             GargKoenemann engine(pool_, ascent_->weights(), epsilon);
-            while (!engine.finished() && !monitor_.expired()) engine.phase([&] { return monitor_.expired(); });
+            while (!engine.finished() && !monitor_.expired())
+                engine.phase([&] { return monitor_.expired(); });
             certify([&](int64_t item) { return engine.y(item); }, [&](int32_t e) { return engine.cover(e); });
             if (done()) return;
         }
@@ -248,7 +279,8 @@ class Solver {
     void prune(double slack) {
         std::vector<uint8_t> keep(pool_.size());
         for (int64_t item = 0; item < pool_.size(); item++)
-            keep[item] = !ascent_->idle(item) || ascent_->price_sum(pool_.elements(item)) < slack * pool_.rhs(item);
+            keep[item] =
+                !ascent_->idle(item) || ascent_->price_sum(pool_.elements(item)) < slack * pool_.rhs(item);
         ascent_->retain([&](int64_t item) { return keep[item] != 0; });
         pool_.retain([&](int64_t item) { return keep[item] != 0; });
     }
@@ -272,7 +304,8 @@ class Solver {
 
     void keep_best(const IntegerPacking &packing) {
         if (packing.value <= best_.value) return;
-        const int64_t integer = options_.integral ? integer_bound(pool_, packing, ascent_->elements(), options_.scale_bits) : 0;
+        const int64_t integer =
+            options_.integral ? integer_bound(pool_, packing, ascent_->elements(), options_.scale_bits) : 0;
         best_ = {};
         best_.value = packing.value;
         best_.integer = integer;

@@ -1,7 +1,8 @@
-// Wedges and stars, for graphs whose missing pairs are negative edges: a node v with t pairwise non-adjacent neighbours.
+// Wedges and stars, for graphs whose missing pairs are negative edges: a node v with t pairwise non-adjacent
+// neighbours.
 //
-// Keeping j of the leaves with v costs t - j cut edges and C(j, 2) missing pairs inside, t - 1 at the least. There are
-// too many to list; a first choice at random is followed by rounds of pricing.
+// Keeping j of the leaves with v costs t - j cut edges and C(j, 2) missing pairs inside, t - 1 at the least.
+// There are too many to list; a first choice at random is followed by rounds of pricing.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,8 @@ class StarPricer {
 
     std::span<const NodePair> pairs() const { return pairs_.pairs(); }
 
-    /// A first choice, in random order: disjoint stars around each node, and (if allowed) wedges of close leaves.
+    /// A first choice, in random order: disjoint stars around each node, and (if allowed) wedges of close
+    /// leaves.
     template <class Stop> void add_first(int64_t limit, Pool &pool, Stop stop) {
         const auto free = [](const Leaf &, std::span<const Leaf>) { return 0.0; };
         for (int32_t centre = 0; centre < graph_.nodes && !stop(); centre++) {
@@ -57,7 +59,8 @@ class StarPricer {
             load(centre, [&](int32_t edge) { return ascent.price(edge); });
             std::erase_if(row_, [](const Leaf &leaf) { return leaf.price > dear; });
             for (Leaf &leaf : row_) leaf.price += jitter * rng_.unit();
-            std::sort(row_.begin(), row_.end(), [](const Leaf &a, const Leaf &b) { return a.price < b.price; });
+            std::sort(row_.begin(), row_.end(),
+                      [](const Leaf &a, const Leaf &b) { return a.price < b.price; });
             pack_row(price_of_leaf, [&] {
                 emit(pool);
                 while (ascent.elements() < graph_.edges() + pairs_.size()) ascent.add_element(1.0);
@@ -83,7 +86,8 @@ class StarPricer {
 
     template <class Price> void load(int32_t centre, Price price) {
         row_.clear();
-        for (const auto &[node, edge] : adjacency_.of(centre)) row_.push_back({node, edge, price(edge), false});
+        for (const auto &[node, edge] : adjacency_.of(centre))
+            row_.push_back({node, edge, price(edge), false});
     }
 
     double pair_price(int32_t a, int32_t b, const Ascent &ascent) const {
@@ -91,7 +95,8 @@ class StarPricer {
         return pair < 0 ? 0.0 : ascent.price(graph_.edges() + pair);
     }
 
-    /// Greedy stars with disjoint leaves from the row's order; `price(leaf, others)` is what a leaf adds to a star.
+    /// Greedy stars with disjoint leaves from the row's order; `price(leaf, others)` is what a leaf adds to a
+    /// star.
     template <class Price, class Found> void pack_row(Price price, Found found) {
         for (Leaf &leaf : row_) leaf.used = false;
         for (size_t first = 0; first + 1 < row_.size(); first++) {

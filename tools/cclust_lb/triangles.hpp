@@ -1,4 +1,5 @@
-// All bad triangles, in O(m * degeneracy) time, by marking the higher neighbours of each node in degree order.
+// All bad triangles, in O(m * degeneracy) time, by marking the higher neighbours of each node in degree
+// order.
 #pragma once
 
 #include <array>
@@ -40,12 +41,16 @@ void for_each_bad_triangle(const DegreeOrdered &ordered, CycleRule rule, Found f
     }
 }
 
-/// Adds the bad triangles; when there are more than `limit`, a uniform sample of between limit/2 and limit of them.
+/// Adds the bad triangles; when there are more than `limit`, a uniform sample of between limit/2 and limit of
+/// them.
 template <class Stop>
-void add_triangles(const DegreeOrdered &ordered, CycleRule rule, int64_t limit, CounterRng rng, Pool &pool, Stop stop) {
+void add_triangles(const DegreeOrdered &ordered, CycleRule rule, int64_t limit, CounterRng rng, Pool &pool,
+                   Stop stop) {
     const int64_t before = pool.size();
     int halvings = 0; // a triangle is kept with probability 2^-halvings
-    const auto chosen = [&](int times) { return times == 0 || (rng.next() & ((uint64_t{1} << times) - 1)) == 0; };
+    const auto chosen = [&](int times) {
+        return times == 0 || (rng.next() & ((uint64_t{1} << times) - 1)) == 0;
+    };
     for_each_bad_triangle(
         ordered, rule,
         [&](int32_t e, int32_t f, int32_t g) {

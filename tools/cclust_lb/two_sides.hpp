@@ -1,7 +1,7 @@
 // Where to look for odd cycles: at the edges that some two-clustering leaves unsatisfied.
 //
-// Every bad cycle holds an odd number of them, so no cycle is missed. A two-clustering that disagrees where the prices
-// are high leaves few searches to do: an edge with price 1 lies on no uncovered cycle.
+// Every bad cycle holds an odd number of them, so no cycle is missed. A two-clustering that disagrees where
+// the prices are high leaves few searches to do: an edge with price 1 lies on no uncovered cycle.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,9 @@ class TwoSides {
   private:
     static constexpr int32_t top_price = 256;
 
-    bool satisfied(int32_t e) const { return (side_[graph_.u[e]] != side_[graph_.v[e]]) == (graph_.negative[e] != 0); }
+    bool satisfied(int32_t e) const {
+        return (side_[graph_.u[e]] != side_[graph_.v[e]]) == (graph_.negative[e] != 0);
+    }
 
     template <class Price> std::vector<int32_t> edges_by(Price price) const {
         std::array<int32_t, top_price + 2> next{};
@@ -44,7 +46,8 @@ class TwoSides {
         return order;
     }
 
-    /// Satisfies the edges of a minimum spanning forest (Kruskal; each node knows its side relative to its parent).
+    /// Satisfies the edges of a minimum spanning forest (Kruskal; each node knows its side relative to its
+    /// parent).
     void follow_tree(std::span<const int32_t> order) {
         std::vector<int32_t> parent(graph_.nodes), size(graph_.nodes, 1);
         std::iota(parent.begin(), parent.end(), 0);

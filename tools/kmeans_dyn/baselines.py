@@ -18,7 +18,7 @@ def exact_radius(distance: Floats, allowed: int) -> float:
 
 
 def farthest_first(
-    metric: str, x: Floats, k: int, allowed: int, rng: np.random.Generator, matrix: Floats | None = None
+    metric: str, x: Floats, k: int, allowed: int, *, rng: np.random.Generator, matrix: Floats | None = None
 ) -> Floats:
     """Distances to k centers, each drawn from the `allowed` + 1 points farthest from those before.
 
@@ -54,7 +54,7 @@ def compare(model: DynamicKCenter, result: Result) -> dict[str, float | None]:
 
     def radius(discarded: int) -> float:
         return exact_radius(
-            farthest_first(model.metric, x, result.k, discarded, rng, model.matrix), allowed
+            farthest_first(model.metric, x, result.k, discarded, rng=rng, matrix=model.matrix), allowed
         )
 
     return {

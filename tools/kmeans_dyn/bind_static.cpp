@@ -10,9 +10,10 @@ namespace icml::kcenter {
 
 namespace {
 
-// Greedy disks on a square matrix, then polished: centres, radius, owner of each point (-1: given up), largest radius at
-// which the greedy failed.
-nb::tuple greedy_disks(const Rows &distances, const Integers &weights, int k, std::int64_t budget, int threads) {
+// Greedy disks on a square matrix, then polished: centres, radius, owner of each point (-1: given up),
+// largest radius at which the greedy failed.
+nb::tuple greedy_disks(const Rows &distances, const Integers &weights, int k, std::int64_t budget,
+                       int threads) {
     const auto size = static_cast<int>(distances.shape(0));
     if (distances.shape(1) != distances.shape(0)) throw std::invalid_argument("the matrix is not square");
     if (weights.shape(0) != distances.shape(0)) throw std::invalid_argument("expected one weight a point");
@@ -21,11 +22,13 @@ nb::tuple greedy_disks(const Rows &distances, const Integers &weights, int k, st
     matrix.copy(distances.data(), size, scans("auto"));
     std::vector<std::int32_t> weight(padded(size), 0);
     for (int i = 0; i < size; ++i) {
-        if (weights.data()[i] < 0 || weights.data()[i] > INT32_MAX) throw std::invalid_argument("a weight is out of range");
+        if (weights.data()[i] < 0 || weights.data()[i] > INT32_MAX)
+            throw std::invalid_argument("a weight is out of range");
         weight[i] = static_cast<std::int32_t>(weights.data()[i]);
     }
     const StaticProblem problem{matrix, weight, std::vector<float>(size, 0.0F), k, budget, budget, threads};
-    if (problem.total() > INT32_MAX) throw std::invalid_argument("the weights add up to more than 2147483647");
+    if (problem.total() > INT32_MAX)
+        throw std::invalid_argument("the weights add up to more than 2147483647");
     std::vector<std::int32_t> centers;
     Disks disks;
     Assignment assignment;

@@ -32,8 +32,9 @@ template <class T> nb::object to_numpy(std::vector<T> values, std::size_t width 
     T *const data = held->data();
     std::vector<std::size_t> shape{held->size()};
     if (width > 0) shape = {held->size() / width, width};
-    const nb::capsule owner(held.get(),
-                            [](void *p) noexcept { std::unique_ptr<std::vector<T>>(static_cast<std::vector<T> *>(p)); });
+    const nb::capsule owner(held.get(), [](void *p) noexcept {
+        std::unique_ptr<std::vector<T>>(static_cast<std::vector<T> *>(p));
+    });
     held.release(); // now the capsule's
     return nb::cast(nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner));
 }

@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state of a `DynamicKCenter` in an NPZ file, so that a resumed run equals an uninterrupted one."""
+"""Checkpoints: the whole state of a `DynamicKCenter` in an NPZ file; a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -97,7 +97,5 @@ def _meta(arrays: dict[str, NDArray[Any]], name: str) -> dict[str, Any]:
     except (KeyError, ValueError, TypeError, AttributeError):
         raise InputError("not a checkpoint of kcenter-dyn", name) from None
     if meta.get("version") != VERSION:
-        raise InputError(
-            f"a checkpoint of version {meta.get('version')}; this program reads {VERSION}", name
-        )
+        raise InputError(f"a checkpoint of version {meta.get('version')}; this program reads {VERSION}", name)
     return meta

@@ -319,9 +319,7 @@ def _run(session: StreamRun, path: str, columns: Columns, model: DynamicKCenter,
         if isinstance(opened, Content):
             session.run_points(_binary_points(opened, columns, model))
             return
-        layout = find_layout(
-            whole_lines(opened), columns, model.metric, timed=model.window_time is not None
-        )
+        layout = find_layout(whole_lines(opened), columns, model.metric, timed=model.window_time is not None)
         session.run_lines(opened.chunks(layout.skip), layout, opened.name)
 
 

@@ -35,14 +35,16 @@ std::vector<Division> Coreset::divisions(double eps, std::int64_t z, std::int64_
         const auto i = static_cast<std::size_t>(wanted);
         const double threshold = i < distance.size() ? distance[i] : 0;
         if (result.empty() || threshold < result.back().threshold) {
-            const auto beyond = std::lower_bound(distance.begin(), distance.end(), threshold, std::greater<>());
+            const auto beyond =
+                std::lower_bound(distance.begin(), distance.end(), threshold, std::greater<>());
             result.push_back({threshold, beyond - distance.begin()});
         }
         if (threshold == 0 || wanted == allowed || j * eps > 1 + eps) return result;
     }
 }
 
-void Coreset::divide(const Division &division, std::vector<std::int32_t> &weight, std::vector<double> &slack) const {
+void Coreset::divide(const Division &division, std::vector<std::int32_t> &weight,
+                     std::vector<double> &slack) const {
     weight.assign(padded(size()), 0);
     slack.assign(size(), 0);
     for (int i = 0; i < size(); ++i) {

@@ -1,7 +1,8 @@
-// The layers as a weighted point set: every representative with members stands for them, give or take a slack.
+// The layers as a weighted point set: every representative with members stands for them, give or take a
+// slack.
 //
-// The last layer also holds the outliers, whose distance to a representative may be large. A division gives up the
-// points beyond a threshold outright and leaves the rest of the budget to the static problem.
+// The last layer also holds the outliers, whose distance to a representative may be large. A division gives
+// up the points beyond a threshold outright and leaves the rest of the budget to the static problem.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ class Coreset {
     std::vector<Division> divisions(double eps, std::int64_t z, std::int64_t allowed) const;
 
     // Weights and slacks when a division has taken its share.
-    void divide(const Division &division, std::vector<std::int32_t> &weight, std::vector<double> &slack) const;
+    void divide(const Division &division, std::vector<std::int32_t> &weight,
+                std::vector<double> &slack) const;
 
   private:
     const Points &points_;

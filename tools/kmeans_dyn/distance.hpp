@@ -1,8 +1,8 @@
 // Distances from one point to many, sixteen at a time, on whatever vector unit the processor has.
 //
-// The many lie in blocks of sixteen, coordinate by coordinate, so that every lane adds up its own distance in the order
-// of the coordinates: AVX-512, AVX2 and the portable code give the same bits. "Raw" distances are what the scans compare:
-// squared for the Euclidean metric, the distance itself for the others.
+// The many lie in blocks of sixteen, coordinate by coordinate, so that every lane adds up its own distance in
+// the order of the coordinates: AVX-512, AVX2 and the portable code give the same bits. "Raw" distances are
+// what the scans compare: squared for the Euclidean metric, the distance itself for the others.
 #pragma once
 
 #include <cassert>
@@ -92,6 +92,8 @@ struct Scans {
 // Throws std::invalid_argument for one that it does not have.
 const Scans &scans(std::string_view instruction_set);
 
-inline int padded(int count) { return (count + lanes - 1) / lanes * lanes; }
+inline int padded(int count) {
+    return (count + lanes - 1) / lanes * lanes;
+}
 
 } // namespace icml::kcenter

@@ -142,7 +142,8 @@ class DynamicKCenter:
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        _check(k, eps, metric, schedule, sticky, window, window_time)
+        _check(k, eps, metric, schedule)
+        _check_moving(sticky, window, window_time)
         self.k = k
         self.outliers = Outliers.of(z)
         self.eps = eps
@@ -401,15 +402,7 @@ def check_matrix(matrix: ArrayLike) -> Floats:
     return x
 
 
-def _check(
-    k: int,
-    eps: float,
-    metric: str,
-    schedule: str,
-    sticky: float,
-    window: int | None,
-    window_time: float | None,
-) -> None:
+def _check(k: int, eps: float, metric: str, schedule: str) -> None:
     if not 1 <= k <= 100_000:
         raise InputError(f"k must be from 1 to 100000, got {k}")
     if not 0 < eps <= 1:
@@ -418,6 +411,9 @@ def _check(
         raise InputError(f"unknown metric '{metric}'; there are {', '.join(METRICS)}")
     if schedule not in SCHEDULES:
         raise InputError(f"unknown schedule '{schedule}'; there are {', '.join(SCHEDULES)}")
+
+
+def _check_moving(sticky: float, window: int | None, window_time: float | None) -> None:
     if not 0 <= sticky < 1e6:
         raise InputError(f"sticky must be a number from 0 on, got {sticky}")
     if window is not None and window < 1:

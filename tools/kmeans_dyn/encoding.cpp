@@ -50,7 +50,9 @@ void encode_bits(const double *coordinates, double *words, int dimension) {
 }
 
 // Without the last digits, which the way to a unit vector and back has changed: 1e-10 degrees are 0.01 mm.
-double round_degrees(double x) { return std::round(x * 1e10) / 1e10; }
+double round_degrees(double x) {
+    return std::round(x * 1e10) / 1e10;
+}
 
 } // namespace
 
@@ -60,7 +62,8 @@ Encoding::Encoding(std::string_view name, int dimension) : dimension_(dimension)
     } else if (name == "haversine") {
         kind_ = Kind::haversine;
         width_ = 3;
-        if (dimension != 2) throw std::invalid_argument("haversine takes 2 coordinates, latitude and longitude in degrees");
+        if (dimension != 2)
+            throw std::invalid_argument("haversine takes 2 coordinates, latitude and longitude in degrees");
     } else if (name == "hamming") {
         kind_ = Kind::hamming;
         metric_ = Metric::hamming;
@@ -83,11 +86,17 @@ Encoding::Encoding(std::string_view name, int dimension) : dimension_(dimension)
 void Encoding::encode(const double *coordinates, double *words) const {
     for (int j = 0; j < dimension_; ++j) check(coordinates[j]);
     switch (kind_) {
-    case Kind::cosine: return encode_direction(coordinates, words, dimension_);
-    case Kind::haversine: return encode_place(coordinates, words);
-    case Kind::hamming: return encode_bits(coordinates, words, dimension_);
-    case Kind::precomputed: words[0] = coordinates[0]; return;
-    case Kind::plain: std::copy_n(coordinates, dimension_, words);
+    case Kind::cosine:
+        return encode_direction(coordinates, words, dimension_);
+    case Kind::haversine:
+        return encode_place(coordinates, words);
+    case Kind::hamming:
+        return encode_bits(coordinates, words, dimension_);
+    case Kind::precomputed:
+        words[0] = coordinates[0];
+        return;
+    case Kind::plain:
+        std::copy_n(coordinates, dimension_, words);
     }
 }
 
@@ -102,8 +111,11 @@ void Encoding::decode(const double *words, double *coordinates) const {
             coordinates[j] = static_cast<double>(std::bit_cast<std::uint64_t>(words[j / 64]) >> (j % 64) & 1);
         return;
     case Kind::cosine:
-    case Kind::plain: std::copy_n(words, dimension_, coordinates); return;
-    case Kind::precomputed: return;
+    case Kind::plain:
+        std::copy_n(words, dimension_, coordinates);
+        return;
+    case Kind::precomputed:
+        return;
     }
 }
 

@@ -66,7 +66,8 @@ class Greedy {
         for (int begin = 0; begin < matrix_.stride(); begin += tile) {
             const int length = std::min(tile, matrix_.stride() - begin);
             for (const std::int32_t t : fresh)
-                scans_.subtract_within(matrix_.row(t) + begin, &counts_[begin], length, radius, problem_.weight[t]);
+                scans_.subtract_within(matrix_.row(t) + begin, &counts_[begin], length, radius,
+                                       problem_.weight[t]);
         }
         return weight;
     }
@@ -82,7 +83,8 @@ class Greedy {
 // Keeps the best answer and the failures while radii are tried.
 class Search {
   public:
-    Search(const StaticProblem &problem, const Poll &poll) : problem_(problem), greedy_(problem), poll_(poll) {}
+    Search(const StaticProblem &problem, const Poll &poll)
+        : problem_(problem), greedy_(problem), poll_(poll) {}
 
     bool works(float radius) {
         poll_();
@@ -124,11 +126,14 @@ void DistanceMatrix::resize(int size, const Scans &scans) {
     entries_.resize(static_cast<std::size_t>(size) * stride_);
 }
 
-void DistanceMatrix::compute(const Space &space, const Blocks &points, const Scans &scans, int threads, const Poll &poll) {
+void DistanceMatrix::compute(const Space &space, const Blocks &points, const Scans &scans, int threads,
+                             const Poll &poll) {
     resize(points.size(), scans);
     constexpr std::int64_t work_between_polls = 50'000'000;
-    const std::int64_t work = std::max<std::int64_t>(1, static_cast<std::int64_t>(stride_) * (space.width + 1));
-    const int piece = static_cast<int>(std::clamp<std::int64_t>(work_between_polls / work, 1, std::max(size_, 1)));
+    const std::int64_t work =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(stride_) * (space.width + 1));
+    const int piece =
+        static_cast<int>(std::clamp<std::int64_t>(work_between_polls / work, 1, std::max(size_, 1)));
     for (int begin = 0; begin < size_; begin += piece) {
         poll();
         const int end = std::min(size_, begin + piece);
@@ -139,7 +144,8 @@ void DistanceMatrix::compute(const Space &space, const Blocks &points, const Sca
 #pragma omp for schedule(static)
             for (int a = begin; a < end; ++a) {
                 points.get(a, point.data());
-                scans.row(space, point.data(), points.data(), size_, &entries_[static_cast<std::size_t>(a) * stride_]);
+                scans.row(space, point.data(), points.data(), size_,
+                          &entries_[static_cast<std::size_t>(a) * stride_]);
             }
         }
     }
@@ -150,7 +156,8 @@ void DistanceMatrix::copy(const double *square, int size, const Scans &scans) {
     resize(size, scans);
     for (int a = 0; a < size; ++a) {
         float *row = &entries_[static_cast<std::size_t>(a) * stride_];
-        for (int b = 0; b < size; ++b) row[b] = static_cast<float>(square[static_cast<std::size_t>(a) * size + b]);
+        for (int b = 0; b < size; ++b)
+            row[b] = static_cast<float>(square[static_cast<std::size_t>(a) * size + b]);
         std::fill(row + size, row + stride_, std::numeric_limits<float>::infinity());
     }
     find_range(1);
@@ -158,8 +165,8 @@ void DistanceMatrix::copy(const double *square, int size, const Scans &scans) {
 
 void DistanceMatrix::find_range(int threads) {
     float least = std::numeric_limits<float>::infinity(), greatest = 0;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : least) reduction(max : greatest) \
-    if (static_cast<std::int64_t>(size_) * size_ > parallel_work)
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : least)                        \
+    reduction(max : greatest) if (static_cast<std::int64_t>(size_) * size_ > parallel_work)
     for (int a = 0; a < size_; ++a)
         for (int b = 0; b < a; ++b) {
             const float x = row(a)[b];
@@ -242,7 +249,8 @@ Assignment assign(const StaticProblem &problem, std::span<const std::int32_t> ce
 namespace {
 
 // The point of the cluster whose farthest fellow, slack included, is nearest.
-std::int32_t middle_of(const StaticProblem &problem, std::span<const std::int32_t> cluster, std::int32_t centre) {
+std::int32_t middle_of(const StaticProblem &problem, std::span<const std::int32_t> cluster,
+                       std::int32_t centre) {
     const auto reach = [&](std::int32_t a, float enough) {
         const float *row = problem.distance.row(a);
         float farthest = 0;
@@ -266,7 +274,8 @@ std::int32_t middle_of(const StaticProblem &problem, std::span<const std::int32_
 Assignment polish(const StaticProblem &problem, std::vector<std::int32_t> &centers, const Poll &poll) {
     Assignment now = assign(problem, centers);
     while (static_cast<int>(centers.size()) < problem.k && now.farthest >= 0 &&
-           (centers.empty() || problem.distance.row(now.farthest)[centers[std::max(now.owner[now.farthest], 0)]] > 0)) {
+           (centers.empty() ||
+            problem.distance.row(now.farthest)[centers[std::max(now.owner[now.farthest], 0)]] > 0)) {
         centers.push_back(now.farthest);
         now = assign(problem, centers);
     }

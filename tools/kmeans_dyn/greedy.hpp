@@ -1,9 +1,9 @@
-// The static problem: k centres among weighted points, all but a given weight covered (M. Charikar, S. Khuller, D. Mount,
-// G. Narasimhan: Algorithms for Facility Location Problems with Outliers, 2001).
+// The static problem: k centres among weighted points, all but a given weight covered (M. Charikar, S.
+// Khuller, D. Mount, G. Narasimhan: Algorithms for Facility Location Problems with Outliers, 2001).
 //
-// For a radius r, k times: take the point whose disk of radius r holds most uncovered weight, cover everything within
-// 3r. If some k disks of radius r leave at most the budget uncovered, so does this; the smallest r that works is found
-// by bisection.
+// For a radius r, k times: take the point whose disk of radius r holds most uncovered weight, cover
+// everything within 3r. If some k disks of radius r leave at most the budget uncovered, so does this; the
+// smallest r that works is found by bisection.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,9 @@ struct StaticProblem {
 
 struct Disks {
     std::vector<std::int32_t> centers;
-    float radius = 0;     // smallest for which the greedy stayed within the budget
-    float failed = 0;     // largest below it that left more than the budget
-    float disproved = 0;  // largest that left more than `strict`: no k disks of this radius do better
+    float radius = 0;    // smallest for which the greedy stayed within the budget
+    float failed = 0;    // largest below it that left more than the budget
+    float disproved = 0; // largest that left more than `strict`: no k disks of this radius do better
 };
 
 // `guess` is where the bisection starts, 0 for anywhere.
@@ -69,8 +69,8 @@ struct Assignment {
 // Every point to its nearest centre; the farthest are given up as far as the budget goes.
 Assignment assign(const StaticProblem &problem, std::span<const std::int32_t> centers);
 
-// Adds centres at the farthest points while there are fewer than k, then moves each centre to the point of its cluster
-// that is nearest to all of it, as long as the radius shrinks.
+// Adds centres at the farthest points while there are fewer than k, then moves each centre to the point of
+// its cluster that is nearest to all of it, as long as the radius shrinks.
 Assignment polish(const StaticProblem &problem, std::vector<std::int32_t> &centers, const Poll &poll);
 
 } // namespace icml::kcenter

@@ -1,10 +1,11 @@
-// The usual way to k-center with outliers under insertions and deletions, for comparison: one clustering for every
-// radius guess (T-H. H. Chan, A. Guerquin, M. Sozio: Fully Dynamic k-Center Clustering, 2018; k + z + 1 centres a guess,
-// as for outliers).
+// The usual way to k-center with outliers under insertions and deletions, for comparison: one clustering for
+// every radius guess (T-H. H. Chan, A. Guerquin, M. Sozio: Fully Dynamic k-Center Clustering, 2018; k + z + 1
+// centres a guess, as for outliers).
 //
-// Guesses grow geometrically from the smallest to the largest distance there may be. At each a new point joins the first
-// centre within twice the guess, or becomes a centre while there are at most k + z, or stays aside. When a centre leaves,
-// its points and those that stayed aside come again, in random order, so that a centre is a random one of its points.
+// Guesses grow geometrically from the smallest to the largest distance there may be. At each a new point
+// joins the first centre within twice the guess, or becomes a centre while there are at most k + z, or stays
+// aside. When a centre leaves, its points and those that stayed aside come again, in random order, so that a
+// centre is a random one of its points.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,8 @@ class RadiusLadder {
   public:
     RadiusLadder(int dimension, int k, std::int64_t z, double eps, double smallest, double largest)
         : space_{Metric::euclidean, dimension, nullptr, 0}, scans_(scans("auto")) {
-        for (double r = smallest; r <= largest; r *= 1 + eps) guesses_.emplace_back(dimension, k + z + 1, 4 * r * r);
+        for (double r = smallest; r <= largest; r *= 1 + eps)
+            guesses_.emplace_back(dimension, k + z + 1, 4 * r * r);
     }
 
     int guesses() const { return static_cast<int>(guesses_.size()); }
@@ -66,7 +68,8 @@ class RadiusLadder {
     static constexpr std::int32_t aside = -1;
 
     struct Guess {
-        Guess(int dimension, std::int64_t capacity, double limit) : limit(limit), capacity(capacity), centers(dimension) {}
+        Guess(int dimension, std::int64_t capacity, double limit)
+            : limit(limit), capacity(capacity), centers(dimension) {}
 
         double limit; // raw
         std::int64_t capacity;
@@ -74,14 +77,15 @@ class RadiusLadder {
         std::vector<std::int32_t> center;               // their slots
         std::vector<std::vector<std::int32_t>> members; // of each centre, itself included
         std::vector<std::int32_t> unclustered;
-        std::vector<std::int32_t> owner, position;      // by slot
+        std::vector<std::int32_t> owner, position; // by slot
 
         std::vector<std::int32_t> &list(std::int32_t of) { return of == aside ? unclustered : members[of]; }
     };
 
     void place(Guess &guess, std::int32_t slot) {
         const double *x = &words_[static_cast<std::size_t>(slot) * space_.width];
-        const Hit hit = scans_.first_within(space_, x, guess.centers.data(), guess.centers.size(), guess.limit);
+        const Hit hit =
+            scans_.first_within(space_, x, guess.centers.data(), guess.centers.size(), guess.limit);
         distances_ += hit.index >= 0 ? hit.index + 1 : guess.centers.size();
         std::int32_t owner = hit.index;
         if (owner < 0 && guess.centers.size() < guess.capacity) {

@@ -41,7 +41,8 @@ struct Layers::Draft {
 };
 
 Layers::Layers(Points &points, const Space &space, const Settings &settings, const Scans &scans, Poll poll)
-    : points_(points), space_(space), settings_(settings), scans_(scans), poll_(std::move(poll)), rng_(settings.seed) {}
+    : points_(points), space_(space), settings_(settings), scans_(scans), poll_(std::move(poll)),
+      rng_(settings.seed) {}
 
 void Layers::insert(std::int32_t slot) {
     ++updates_since_full_;
@@ -125,7 +126,8 @@ std::int32_t Layers::closest_member(Layer &layer, int rep) {
     std::int32_t &closest = layer.closest[rep];
     if (closest < 0)
         for (const std::int32_t slot : layer.members[rep]) {
-            const double distance = points_[slot].distance, known = closest < 0 ? infinity : points_[closest].distance;
+            const double distance = points_[slot].distance,
+                         known = closest < 0 ? infinity : points_[closest].distance;
             if (distance < known || (distance == known && slot < closest)) closest = slot;
         }
     return closest;
@@ -147,8 +149,9 @@ int Layers::first_overdue() const {
     return -1;
 }
 
-// The lazy schedule: only a last layer that holds too much is rebuilt. A layer before it joins in if it is small beside
-// what is being rebuilt anyway; joining every smaller one would cascade to a full rebuild each time.
+// The lazy schedule: only a last layer that holds too much is rebuilt. A layer before it joins in if it is
+// small beside what is being rebuilt anyway; joining every smaller one would cascade to a full rebuild each
+// time.
 int Layers::first_overflowing() const {
     if (depth() > max_layers) return 0;
     if (depth() == 0) return -1;
@@ -165,7 +168,8 @@ bool Layers::worn() const {
     return false;
 }
 
-// Replaces the layers from this depth on. Nothing changes until everything is computed, so that the poll may throw.
+// Replaces the layers from this depth on. Nothing changes until everything is computed, so that the poll may
+// throw.
 void Layers::build_from(int from) {
     std::vector<std::int32_t> rest;
     for (int d = from; d < depth(); ++d)
@@ -177,7 +181,8 @@ void Layers::build_from(int from) {
         while (static_cast<std::int64_t>(rest.size()) > keep)
             drafts.push_back(draw(rest, settings_.sample_size(), false));
         const bool exact = static_cast<std::int64_t>(rest.size()) <= 2 * settings_.fine_sample_size();
-        drafts.push_back(draw(rest, exact ? static_cast<int>(rest.size()) : settings_.fine_sample_size(), true));
+        drafts.push_back(
+            draw(rest, exact ? static_cast<int>(rest.size()) : settings_.fine_sample_size(), true));
     } catch (...) {
         rng_.set_counter(counter);
         throw;
@@ -238,8 +243,8 @@ Layers::Draft Layers::draw(std::vector<std::int32_t> &rest, int count, bool last
     return draft;
 }
 
-void Layers::assign_nearest(const Draft &draft, const std::vector<std::int32_t> &rest, std::vector<double> &raw,
-                            std::vector<std::int32_t> &rep) {
+void Layers::assign_nearest(const Draft &draft, const std::vector<std::int32_t> &rest,
+                            std::vector<double> &raw, std::vector<std::int32_t> &rep) {
     const Blocks &sample = draft.layer->sample;
     const auto n = static_cast<std::int64_t>(rest.size());
     const std::int64_t work = static_cast<std::int64_t>(sample.size()) * (space_.width + 1);

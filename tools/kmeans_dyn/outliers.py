@@ -34,9 +34,7 @@ class Outliers:
         if isinstance(z, str):
             return cls._parse(z)
         if isinstance(z, bool) or not math.isfinite(z) or z < 0 or (z >= 1 and z != int(z)):
-            raise InputError(
-                f"z must be a number of points at least 0 or a share of them below 1, got {z!r}"
-            )
+            raise InputError(f"z must be a number of points at least 0 or a share of them below 1, got {z!r}")
         return cls(float(z), share=0 < z < 1)
 
     @classmethod

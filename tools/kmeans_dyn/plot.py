@@ -39,7 +39,9 @@ def plot_answers(answers: Sequence[dict[str, Any]], destination: Path, *, title:
         figure, (upper, lower) = pyplot.subplots(
             2, 1, figsize=(7, 5), sharex=True, layout="constrained", height_ratios=[2, 1]
         )
-        upper.plot(times, [entry["radius"] for entry in answers], ".-", color="#1f5fa8", label="certified radius")
+        upper.plot(
+            times, [entry["radius"] for entry in answers], ".-", color="#1f5fa8", label="certified radius"
+        )
         bounds = [(entry["t"], entry["opt_lower"]) for entry in answers if entry["opt_lower"] is not None]
         if bounds:
             upper.plot(*zip(*bounds, strict=True), ".:", color="#999999", label="lower bound on the optimum")

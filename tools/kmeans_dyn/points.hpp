@@ -18,8 +18,8 @@
 
 namespace icml::kcenter {
 
-// From an id's hash to its slot: open addressing with linear probing and backward-shift deletion, so that a table that
-// sees millions of ids come and go never fills with tombstones.
+// From an id's hash to its slot: open addressing with linear probing and backward-shift deletion, so that a
+// table that sees millions of ids come and go never fills with tombstones.
 class IdIndex {
   public:
     static std::uint64_t hash(std::string_view id) { return mix(std::hash<std::string_view>{}(id)); }
@@ -97,12 +97,12 @@ class IdIndex {
 // What the layers know of a point, beside its id: one cache line.
 struct Point {
     std::string id;
-    double distance = 0;         // to its representative
-    std::int32_t layer = -1;     // where it is a member; -1 for a free slot
-    std::int32_t rep = -1;       // its representative's number in the layer
-    std::int32_t position = -1;  // its place in the representative's list of members
+    double distance = 0;                 // to its representative
+    std::int32_t layer = -1;             // where it is a member; -1 for a free slot
+    std::int32_t rep = -1;               // its representative's number in the layer
+    std::int32_t position = -1;          // its place in the representative's list of members
     std::int32_t older = -1, newer = -1; // neighbours in order of arrival
-    std::uint32_t batch = 0;     // the last batch of deletions that named it
+    std::uint32_t batch = 0;             // the last batch of deletions that named it
 };
 
 class Points {
@@ -162,7 +162,9 @@ class Points {
         if (times_.size() < points_.size()) times_.resize(points_.size());
         times_[slot] = time;
     }
-    double time(std::int32_t slot) const { return static_cast<std::size_t>(slot) < times_.size() ? times_[slot] : 0; }
+    double time(std::int32_t slot) const {
+        return static_cast<std::size_t>(slot) < times_.size() ? times_[slot] : 0;
+    }
     bool timed() const { return !times_.empty(); }
 
     void save(Arrays &arrays) const;

@@ -1,5 +1,5 @@
-// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter and a mixer, so that a
-// checkpoint holds its whole state in one number.
+// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): a counter and a
+// mixer, so that a checkpoint holds its whole state in one number.
 #pragma once
 
 #include <cassert>
@@ -20,7 +20,8 @@ class CounterRng {
     std::uint64_t counter() const { return counter_; }
     void set_counter(std::uint64_t counter) { counter_ = counter; }
 
-    // Uniform in 0..bound-1 (Lemire's multiplication; the bias is below 2^-32 of the probability for any 31-bit bound).
+    // Uniform in 0..bound-1 (Lemire's multiplication; the bias is below 2^-32 of the probability for any
+    // 31-bit bound).
     std::uint32_t below(std::uint32_t bound) {
         assert(bound > 0);
         return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);

@@ -59,7 +59,8 @@ std::optional<Event> Reader::apply(std::string_view line) {
     if (layout_.table()) return apply_row();
     const std::optional<Operation> operation = operation_of(fields_[0]);
     if (operation) return apply_operation(*operation, 1);
-    const bool punctuation = fields_[0].size() == 1 && std::ispunct(static_cast<unsigned char>(fields_[0][0]));
+    const bool punctuation =
+        fields_[0].size() == 1 && std::ispunct(static_cast<unsigned char>(fields_[0][0]));
     if (!layout_.implied || punctuation) throw LineError{"unknown operation " + quoted(fields_[0])};
     return apply_operation(Operation::insert, 0);
 }
@@ -67,12 +68,18 @@ std::optional<Event> Reader::apply(std::string_view line) {
 std::optional<Reader::Operation> Reader::operation_of(std::string_view field) const {
     if (field.size() != 1) return std::nullopt;
     switch (field[0]) {
-    case '+': return Operation::insert;
-    case '-': return Operation::erase;
-    case '?': return Operation::query;
-    case '@': return Operation::score;
-    case '=': return Operation::checkpoint;
-    default: return std::nullopt;
+    case '+':
+        return Operation::insert;
+    case '-':
+        return Operation::erase;
+    case '?':
+        return Operation::query;
+    case '@':
+        return Operation::score;
+    case '=':
+        return Operation::checkpoint;
+    default:
+        return std::nullopt;
     }
 }
 
@@ -90,9 +97,15 @@ std::optional<Event> Reader::apply_operation(Operation operation, std::size_t fi
         read_coordinates(first + before, fields_.size());
         return insert(fields_[first + before - 1], layout_.timed ? fields_[first] : std::string_view());
     }
-    case Operation::erase: need(1, 1, "a deletion takes one id"); return erase(fields_[first]);
-    case Operation::query: need(0, 2, "a query takes k and z or nothing"); break;
-    case Operation::checkpoint: need(1, 1, "a checkpoint takes one path"); break;
+    case Operation::erase:
+        need(1, 1, "a deletion takes one id");
+        return erase(fields_[first]);
+    case Operation::query:
+        need(0, 2, "a query takes k and z or nothing");
+        break;
+    case Operation::checkpoint:
+        need(1, 1, "a checkpoint takes one path");
+        break;
     case Operation::score:
         if (layout_.ids_only) {
             need(1, 1, "a score takes one row of the matrix");
@@ -111,7 +124,8 @@ std::optional<Event> Reader::apply_row() {
     const auto field = [&](std::size_t role) {
         const int column = layout_.columns[role];
         if (static_cast<std::size_t>(column) >= fields_.size())
-            throw LineError{"expected at least " + std::to_string(column + 1) + " columns, got " + std::to_string(fields_.size())};
+            throw LineError{"expected at least " + std::to_string(column + 1) + " columns, got " +
+                            std::to_string(fields_.size())};
         return fields_[static_cast<std::size_t>(column)];
     };
     Operation operation = Operation::insert;
@@ -139,7 +153,8 @@ std::optional<Event> Reader::apply_row() {
     }
     Event event{operation == Operation::query ? Event::Kind::query : Event::Kind::checkpoint, line_};
     for (std::size_t i = 0; i < fields_.size(); ++i)
-        if (static_cast<int>(i) != layout_.columns[0] && !fields_[i].empty()) event.words.emplace_back(fields_[i]);
+        if (static_cast<int>(i) != layout_.columns[0] && !fields_[i].empty())
+            event.words.emplace_back(fields_[i]);
     return event;
 }
 
@@ -172,18 +187,22 @@ void Reader::read_coordinates(std::size_t first, std::size_t end) {
 
 void Reader::check_dimension() const {
     if (!structure_ || layout_.ids_only) {
-        if (layout_.ids_only && !coordinates_.empty()) throw LineError{"precomputed distances take ids without coordinates"};
+        if (layout_.ids_only && !coordinates_.empty())
+            throw LineError{"precomputed distances take ids without coordinates"};
         return;
     }
     const int expected = structure_->encoding().dimension();
     if (static_cast<int>(coordinates_.size()) != expected)
-        throw LineError{"expected " + std::to_string(expected) + " coordinates, got " + std::to_string(coordinates_.size())};
+        throw LineError{"expected " + std::to_string(expected) + " coordinates, got " +
+                        std::to_string(coordinates_.size())};
 }
 
 double Reader::number(std::string_view field, const char *what) const {
     double value;
-    if (!formats::parse_number(field, value)) throw LineError{std::string(what) + " is no number: " + quoted(field)};
-    if (!std::isfinite(value)) throw LineError{std::string(what) + " is not a finite number: " + quoted(field)};
+    if (!formats::parse_number(field, value))
+        throw LineError{std::string(what) + " is no number: " + quoted(field)};
+    if (!std::isfinite(value))
+        throw LineError{std::string(what) + " is not a finite number: " + quoted(field)};
     return value;
 }
 

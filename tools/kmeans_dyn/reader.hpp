@@ -1,5 +1,5 @@
-// The line protocol of streams, and tables read as streams: parses lines and applies updates until something has to be
-// answered.
+// The line protocol of streams, and tables read as streams: parses lines and applies updates until something
+// has to be answered.
 //
 //   + [t] id x1 x2 ...   insert      - id   delete      ? [k [z]]   query
 //   @ x1 x2 ...          score       = path checkpoint  # ...       comment
@@ -16,14 +16,15 @@
 
 namespace icml::kcenter {
 
-// Where a line's fields are. Without `columns` it is the protocol; with them a table, whose operation column, if it has
-// one, says what a row is.
+// Where a line's fields are. Without `columns` it is the protocol; with them a table, whose operation column,
+// if it has one, says what a row is.
 struct LineLayout {
     char separator = ' ';
     bool timed = false;    // insertions carry a time
     bool implied = false;  // a line without an operation is an insertion
     bool ids_only = false; // precomputed distances: an insertion has no coordinates
-    std::vector<int> columns; // of a table: operation or -1, time or -1, id or -1 for the row's number, coordinates...
+    std::vector<int>
+        columns; // of a table: operation or -1, time or -1, id or -1 for the row's number, coordinates...
 
     bool table() const { return !columns.empty(); }
 };
@@ -32,8 +33,9 @@ struct Event {
     enum class Kind : std::uint8_t { needs_structure, due, query, score, checkpoint };
 
     Kind kind;
-    std::int64_t line;                // 1-based
-    std::vector<std::string> words{}; // of a query or checkpoint; the id of a score with precomputed distances
+    std::int64_t line; // 1-based
+    std::vector<std::string>
+        words{}; // of a query or checkpoint; the id of a score with precomputed distances
     std::vector<double> coordinates{}; // of a score; their number is the dimension for needs_structure
 };
 

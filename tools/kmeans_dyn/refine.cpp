@@ -11,7 +11,8 @@ constexpr int max_rounds = 4;
 constexpr int candidates_at_home = 32, candidates_nearby = 16, nearby = 2;
 
 struct Cluster {
-    std::vector<std::pair<double, std::int32_t>> reach; // (distance to the centre + slack, coreset point), farthest first
+    std::vector<std::pair<double, std::int32_t>>
+        reach; // (distance to the centre + slack, coreset point), farthest first
 };
 
 struct Partition {
@@ -29,7 +30,8 @@ Partition partition(const RefineProblem &problem, const std::vector<std::int32_t
     std::vector<Entry> entries;
     for (int i = 0; i < problem.coreset.size(); ++i) {
         if (problem.weight[i] == 0) continue;
-        const Hit hit = problem.scans.nearest(problem.space, problem.coreset.point(i), blocks.data(), blocks.size());
+        const Hit hit =
+            problem.scans.nearest(problem.space, problem.coreset.point(i), blocks.data(), blocks.size());
         entries.push_back({problem.space.real(hit.raw) + problem.slack[i], i, hit.index});
     }
     std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
@@ -48,8 +50,10 @@ Partition partition(const RefineProblem &problem, const std::vector<std::int32_t
     return result;
 }
 
-// Members of the centre's own representative, and of the cluster's two nearest to it, spread over their lists.
-std::vector<std::int32_t> candidates(const RefineProblem &problem, const Cluster &cluster, std::int32_t centre) {
+// Members of the centre's own representative, and of the cluster's two nearest to it, spread over their
+// lists.
+std::vector<std::int32_t> candidates(const RefineProblem &problem, const Cluster &cluster,
+                                     std::int32_t centre) {
     std::vector<std::int32_t> result;
     const auto add = [&](const std::vector<std::int32_t> &members, std::size_t most) {
         const std::size_t count = std::min(most, members.size());
@@ -92,7 +96,8 @@ void refine(const RefineProblem &problem, std::vector<std::int32_t> &centers) {
     Partition now = partition(problem, centers);
     for (int round = 0; round < max_rounds; ++round) {
         std::vector<std::int32_t> moved = centers;
-        for (std::size_t j = 0; j < centers.size(); ++j) moved[j] = better_centre(problem, now.clusters[j], centers[j]);
+        for (std::size_t j = 0; j < centers.size(); ++j)
+            moved[j] = better_centre(problem, now.clusters[j], centers[j]);
         if (moved == centers) return;
         Partition then = partition(problem, moved);
         if (!(then.radius < now.radius)) return;

@@ -1,5 +1,5 @@
-// Centres that are live points: from representatives, which may have been deleted, to members near the middle of each
-// cluster, as long as the radius over the coreset shrinks.
+// Centres that are live points: from representatives, which may have been deleted, to members near the middle
+// of each cluster, as long as the radius over the coreset shrinks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The hot loops of distance.hpp, compiled once for each instruction set: the file that includes this one sets the target,
-// ICML_SCAN_SET, the namespace of the result, and ICML_SCAN_BYTES, the size of a vector. Nothing here may call an inline
-// function that other files share.
+// The hot loops of distance.hpp, compiled once for each instruction set: the file that includes this one sets
+// the target, ICML_SCAN_SET, the namespace of the result, and ICML_SCAN_BYTES, the size of a vector. Nothing
+// here may call an inline function that other files share.
 //
 // Multiply and add stay two operations: a fused one would round differently where it exists.
 
@@ -104,7 +104,8 @@ ICML_INLINE unsigned at_most(const Lanes &raw, double limit, int valid) {
     return valid >= lanes ? mask : mask & ((1U << valid) - 1);
 }
 
-template <class Rule> Hit first_within(const Space &space, const double *x, const double *blocks, int count, double limit) {
+template <class Rule>
+Hit first_within(const Space &space, const double *x, const double *blocks, int count, double limit) {
     const std::int64_t step = static_cast<std::int64_t>(lanes) * space.width;
     for (int begin = 0; begin < count; begin += lanes, blocks += step) {
         const Lanes raw = Rule::block(space, x, blocks);
@@ -131,7 +132,8 @@ template <class Rule> Hit nearest(const Space &space, const double *x, const dou
     return best;
 }
 
-template <class Rule> void row(const Space &space, const double *x, const double *blocks, int count, float *out) {
+template <class Rule>
+void row(const Space &space, const double *x, const double *blocks, int count, float *out) {
     const std::int64_t step = static_cast<std::int64_t>(lanes) * space.width;
     for (int begin = 0; begin < count; begin += lanes, blocks += step) {
         const Lanes raw = Rule::block(space, x, blocks);
@@ -145,27 +147,40 @@ template <class Rule> void row(const Space &space, const double *x, const double
 }
 
 // Picks the scan for the space's metric.
-template <template <class> class Scan, class... Arguments> ICML_INLINE auto dispatch(const Space &space, Arguments... rest) {
+template <template <class> class Scan, class... Arguments>
+ICML_INLINE auto dispatch(const Space &space, Arguments... rest) {
     switch (space.metric) {
-    case Metric::manhattan: return Scan<Coordinatewise<Manhattan>>::run(space, rest...);
-    case Metric::chebyshev: return Scan<Coordinatewise<Chebyshev>>::run(space, rest...);
-    case Metric::hamming: return Scan<Hamming>::run(space, rest...);
-    case Metric::precomputed: return Scan<Precomputed>::run(space, rest...);
-    default: return Scan<Coordinatewise<Euclidean>>::run(space, rest...);
+    case Metric::manhattan:
+        return Scan<Coordinatewise<Manhattan>>::run(space, rest...);
+    case Metric::chebyshev:
+        return Scan<Coordinatewise<Chebyshev>>::run(space, rest...);
+    case Metric::hamming:
+        return Scan<Hamming>::run(space, rest...);
+    case Metric::precomputed:
+        return Scan<Precomputed>::run(space, rest...);
+    default:
+        return Scan<Coordinatewise<Euclidean>>::run(space, rest...);
     }
 }
 
 template <class Rule> struct FirstWithin {
-    static Hit run(const Space &s, const double *x, const double *b, int n, double r) { return first_within<Rule>(s, x, b, n, r); }
+    static Hit run(const Space &s, const double *x, const double *b, int n, double r) {
+        return first_within<Rule>(s, x, b, n, r);
+    }
 };
 template <class Rule> struct Nearest {
-    static Hit run(const Space &s, const double *x, const double *b, int n) { return nearest<Rule>(s, x, b, n); }
+    static Hit run(const Space &s, const double *x, const double *b, int n) {
+        return nearest<Rule>(s, x, b, n);
+    }
 };
 template <class Rule> struct Row {
-    static void run(const Space &s, const double *x, const double *b, int n, float *out) { row<Rule>(s, x, b, n, out); }
+    static void run(const Space &s, const double *x, const double *b, int n, float *out) {
+        row<Rule>(s, x, b, n, out);
+    }
 };
 
-static Hit any_first_within(const Space &space, const double *x, const double *blocks, int count, double limit) {
+static Hit any_first_within(const Space &space, const double *x, const double *blocks, int count,
+                            double limit) {
     return dispatch<FirstWithin>(space, x, blocks, count, limit);
 }
 static Hit any_nearest(const Space &space, const double *x, const double *blocks, int count) {
@@ -188,7 +203,8 @@ static std::int32_t sum_within(const float *row, const std::int32_t *weight, int
     return total;
 }
 
-static void subtract_within(const float *row, std::int32_t *counts, int padded, float r, std::int32_t weight) {
+static void subtract_within(const float *row, std::int32_t *counts, int padded, float r,
+                            std::int32_t weight) {
     constexpr int step = vector_bytes / 4;
     const Floats limit = Floats{} + r;
     const Ints w = Ints{} + weight;

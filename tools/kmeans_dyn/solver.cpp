@@ -12,11 +12,12 @@
 namespace icml::kcenter {
 
 namespace {
-constexpr double tolerated_decay = 1.3; // of certified / failed radius since the last full build
+constexpr double tolerated_decay = 1.3;     // of certified / failed radius since the last full build
 constexpr std::int64_t scan_budget = 65536; // members that a certificate may look at, beside the last layer's
 
-// Certified radii are rounded up by more than the error of computing them: each distance has a relative error of at
-// most (width + 2) / 2 units in the last place, their sum one more. Hamming distances are whole numbers.
+// Certified radii are rounded up by more than the error of computing them: each distance has a relative error
+// of at most (width + 2) / 2 units in the last place, their sum one more. Hamming distances are whole
+// numbers.
 double round_up(const Space &space, double radius) {
     if (space.metric == Metric::hamming) return radius;
     return radius * (1 + (space.width + 8) * std::numeric_limits<double>::epsilon());
@@ -33,15 +34,18 @@ struct Solver::Try {
     double lower = 0;
 };
 
-Solver::Solver(Points &points, Layers &layers, const Space &space, const Settings &settings, const Scans &scans, Poll poll)
-    : points_(points), layers_(layers), space_(space), settings_(settings), scans_(scans), poll_(std::move(poll)) {}
+Solver::Solver(Points &points, Layers &layers, const Space &space, const Settings &settings,
+               const Scans &scans, Poll poll)
+    : points_(points), layers_(layers), space_(space), settings_(settings), scans_(scans),
+      poll_(std::move(poll)) {}
 
 Answer Solver::answer(int k, std::int64_t z, double sticky) {
     const std::int64_t n = points_.size();
     Answer answer;
     answer.layers = layers_.depth();
     if (n <= z) { // nothing has to be covered
-        for (std::int32_t slot = points_.oldest(); slot >= 0; slot = points_[slot].newer) answer.outliers.push_back(slot);
+        for (std::int32_t slot = points_.oldest(); slot >= 0; slot = points_[slot].newer)
+            answer.outliers.push_back(slot);
         previous_.clear();
         return answer;
     }
@@ -56,7 +60,8 @@ Answer Solver::answer(int k, std::int64_t z, double sticky) {
     const auto decay = [&] { return solution.certificate.radius / std::max(solution.failed, 1e-300); };
     if (!settings_.strict) {
         const auto known = reference_.find(k);
-        if (!fresh && !solution.exact && known != reference_.end() && decay() > tolerated_decay * known->second) {
+        if (!fresh && !solution.exact && known != reference_.end() &&
+            decay() > tolerated_decay * known->second) {
             layers_.rebuild();
             solution = solve(k, z, allowed);
             fresh = true;
@@ -82,8 +87,8 @@ Answer Solver::answer(int k, std::int64_t z, double sticky) {
     return answer;
 }
 
-// Whether the layers say too little about the points that are live now: some layer is worn, or they changed a lot since
-// the last full build without a radius to compare with.
+// Whether the layers say too little about the points that are live now: some layer is worn, or they changed a
+// lot since the last full build without a radius to compare with.
 bool Solver::is_stale(int k) const {
     if (settings_.strict || layers_.depth() <= 1) return false;
     const bool compared = reference_build_ == layers_.full_rebuilds() && reference_.contains(k);
@@ -104,7 +109,8 @@ Solver::Solution Solver::solve(int k, std::int64_t z, std::int64_t allowed) {
 }
 
 // The radius is nearly unimodal in what is given up outright: walk from the division that was best before.
-Solver::Try Solver::best_attempt(const Coreset &coreset, int k, std::int64_t z, std::int64_t allowed, double &lower) {
+Solver::Try Solver::best_attempt(const Coreset &coreset, int k, std::int64_t z, std::int64_t allowed,
+                                 double &lower) {
     const std::vector<Division> divisions = coreset.divisions(settings_.eps, z, allowed);
     const auto at = [&](int i) {
         Try result = attempt(coreset, divisions[i], k, z, allowed);
@@ -128,7 +134,8 @@ Solver::Try Solver::best_attempt(const Coreset &coreset, int k, std::int64_t z, 
     return best;
 }
 
-Solver::Try Solver::attempt(const Coreset &coreset, const Division &division, int k, std::int64_t z, std::int64_t allowed) {
+Solver::Try Solver::attempt(const Coreset &coreset, const Division &division, int k, std::int64_t z,
+                            std::int64_t allowed) {
     Try result;
     coreset.divide(division, result.weight, result.slack);
     result.budget = allowed - division.given_up;
@@ -138,8 +145,9 @@ Solver::Try Solver::attempt(const Coreset &coreset, const Division &division, in
     guess_ = result.disks.radius;
     result.centers = result.disks.centers;
     result.radius = polish(problem, result.centers, poll_).radius;
-    // An optimal centre and its points move by at most the slack when they go to their representatives. If points were
-    // given up, the centre may be one of them; then another point of its cluster stands in, at twice the distance.
+    // An optimal centre and its points move by at most the slack when they go to their representatives. If
+    // points were given up, the centre may be one of them; then another point of its cluster stands in, at
+    // twice the distance.
     double slack_most = 0;
     for (int i = 0; i < coreset.size(); ++i)
         if (result.weight[i] > 0) slack_most = std::max(slack_most, result.slack[i]);
@@ -154,7 +162,8 @@ std::vector<std::int32_t> Solver::live_centers(const Coreset &coreset, const Try
         Layer &layer = layers_.at(coreset.depth(i));
         centers.push_back(layers_.closest_member(layer, coreset.rep(i)));
     }
-    refine({points_, layers_, coreset, space_, scans_, attempt.weight, attempt.slack, attempt.budget}, centers);
+    refine({points_, layers_, coreset, space_, scans_, attempt.weight, attempt.slack, attempt.budget},
+           centers);
     return centers;
 }
 
@@ -212,7 +221,8 @@ class Largest {
 
 } // namespace
 
-Solver::Certificate Solver::certify(const Coreset &coreset, const std::vector<std::int32_t> &centers, std::int64_t allowed) {
+Solver::Certificate Solver::certify(const Coreset &coreset, const std::vector<std::int32_t> &centers,
+                                    std::int64_t allowed) {
     Blocks blocks(space_.width);
     for (const std::int32_t slot : centers) blocks.push(points_.at(slot));
     const int size = coreset.size();
@@ -228,7 +238,8 @@ Solver::Certificate Solver::certify(const Coreset &coreset, const std::vector<st
         bound[i] = distance[i] + layers_.at(coreset.depth(i)).far[coreset.rep(i)];
     }
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return bound[a] != bound[b] ? bound[a] > bound[b] : a < b; });
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return bound[a] != bound[b] ? bound[a] > bound[b] : a < b; });
 
     Largest largest(allowed + 1);
     std::int64_t scanned = 0;
@@ -249,7 +260,8 @@ Solver::Certificate Solver::certify(const Coreset &coreset, const std::vector<st
             layers_.at(coreset.depth(i)).far[coreset.rep(i)] = far; // deletions may have left it too large
             scanned += last ? 0 : weight;
         } else {
-            for (std::int64_t copies = std::min(weight, allowed + 1); copies > 0; --copies) largest.add(bound[i]);
+            for (std::int64_t copies = std::min(weight, allowed + 1); copies > 0; --copies)
+                largest.add(bound[i]);
         }
     }
 

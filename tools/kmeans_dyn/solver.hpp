@@ -1,8 +1,9 @@
 // Answers: k live points as centres, a certified radius, and which points to discard.
 //
-// The certificate uses every point's distance to its representative: d(representative, centres) + that distance bounds
-// the point's distance to the centres, and the radius is the (budget + 1)-th largest of those bounds. It never looks at
-// points whose representative cannot matter, so its cost does not grow with the number of points.
+// The certificate uses every point's distance to its representative: d(representative, centres) + that
+// distance bounds the point's distance to the centres, and the radius is the (budget + 1)-th largest of those
+// bounds. It never looks at points whose representative cannot matter, so its cost does not grow with the
+// number of points.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +24,25 @@ struct Answer {
     std::vector<std::int32_t> centers;  // slots
     std::vector<std::int64_t> sizes;    // points that each centre answers for
     std::vector<std::int32_t> outliers; // slots of what is discarded
-    double radius = 0;                  // all other points are this near to a centre: an upper bound, rounded up
-    double lower = 0;                   // no k centres discarding z points have a smaller radius; 0 if nothing is known
+    double radius = 0; // all other points are this near to a centre: an upper bound, rounded up
+    double lower = 0;  // no k centres discarding z points have a smaller radius; 0 if nothing is known
     int layers = 0, coreset = 0;
-    int recourse = 0;                   // centres that were none in the answer before
+    int recourse = 0; // centres that were none in the answer before
 };
 
 class Solver {
   public:
-    Solver(Points &points, Layers &layers, const Space &space, const Settings &settings, const Scans &scans, Poll poll);
+    Solver(Points &points, Layers &layers, const Space &space, const Settings &settings, const Scans &scans,
+           Poll poll);
 
-    // sticky: keep the centres of the answer before while their radius is at most 1 + sticky times the new one.
+    // sticky: keep the centres of the answer before while their radius is at most 1 + sticky times the new
+    // one.
     Answer answer(int k, std::int64_t z, double sticky);
 
     void save(Arrays &arrays) const;
     void load(const Arrays &arrays);
 
   private:
-
     struct Certificate {
         double radius = 0;
         std::vector<std::int64_t> sizes;
@@ -56,11 +58,13 @@ class Solver {
     struct Try; // the static problem for one division
 
     Solution solve(int k, std::int64_t z, std::int64_t allowed);
-    Try attempt(const Coreset &coreset, const Division &division, int k, std::int64_t z, std::int64_t allowed);
+    Try attempt(const Coreset &coreset, const Division &division, int k, std::int64_t z,
+                std::int64_t allowed);
     Try best_attempt(const Coreset &coreset, int k, std::int64_t z, std::int64_t allowed, double &lower);
     std::vector<std::int32_t> live_centers(const Coreset &coreset, const Try &attempt);
     void keep_previous(Solution &solution, std::int64_t allowed, double sticky);
-    Certificate certify(const Coreset &coreset, const std::vector<std::int32_t> &centers, std::int64_t allowed);
+    Certificate certify(const Coreset &coreset, const std::vector<std::int32_t> &centers,
+                        std::int64_t allowed);
     bool is_stale(int k) const;
 
     Points &points_;
@@ -71,9 +75,10 @@ class Solver {
     Poll poll_;
     DistanceMatrix matrix_; // kept for its memory
 
-    float guess_ = 0;     // radius of the last greedy
-    int division_ = 0;    // which division was best
-    std::map<int, double> reference_; // by k: certified radius / failed radius right after the last full build
+    float guess_ = 0;  // radius of the last greedy
+    int division_ = 0; // which division was best
+    std::map<int, double>
+        reference_; // by k: certified radius / failed radius right after the last full build
     std::int64_t reference_build_ = -1;
     std::vector<std::string> previous_; // ids of the centres before
 };

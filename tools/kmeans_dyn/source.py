@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from icml.formats import compression
 from icml.formats.errors import InputError
@@ -43,7 +43,8 @@ class LineStream:
 def open_stream(path: str, should_stop: Callable[[], bool]) -> Iterator[LineStream | Content]:
     """Opens a path, or "-" for standard input: lines, or the whole of a binary file.
 
-    Compressed input is read as a whole first. While nothing arrives through a pipe, `should_stop` is asked now and then.
+    Compressed input is read as a whole first. While nothing arrives through a pipe, `should_stop` is asked now and
+    then.
 
     Raises:
         InputError: it cannot be read.
@@ -62,7 +63,7 @@ def open_stream(path: str, should_stop: Callable[[], bool]) -> Iterator[LineStre
             head += piece
         binary = any(head.startswith(magic) for magic in BINARY)
         if binary or compression.detect(head[: compression.HEAD_BYTES]) is not None:
-            content = read_source(_Joined(head, pieces, name))
+            content = read_source(cast(BinaryIO, _Joined(head, pieces, name)))  # read() is all it needs
             if not binary and not any(content.begins_with(magic) for magic in BINARY):
                 yield LineStream(name, bytes(content.data), iter(()))
             else:
@@ -83,7 +84,7 @@ def whole_lines(stream: LineStream) -> Content:
 
 
 def _is_recognisable(head: bytes) -> bool:
-    """Whether text, compression and binary formats can be told apart: a line of plain text need not be followed by more."""
+    """Whether text, compression and binary formats can be told apart; of text, a line of plain characters is enough."""
     return len(head) >= compression.HEAD_BYTES or (head.isascii() and _has_data_line(head))
 
 

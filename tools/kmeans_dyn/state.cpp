@@ -42,7 +42,8 @@ template <class T> class Cursor {
     explicit Cursor(const std::vector<T> &values) : values_(values) {}
 
     const T *take(std::int64_t count) {
-        Arrays::require(count >= 0 && static_cast<std::uint64_t>(count) <= values_.size() - at_, "an array is too short");
+        Arrays::require(count >= 0 && static_cast<std::uint64_t>(count) <= values_.size() - at_,
+                        "an array is too short");
         const T *begin = values_.data() + at_;
         at_ += static_cast<std::size_t>(count);
         return begin;
@@ -117,8 +118,12 @@ void Layers::save(Arrays &arrays) const {
         }
         if (d + 1 == depth()) vacant.assign(layer.vacant.begin(), layer.vacant.end());
     }
-    arrays.integers["counters"] = {static_cast<std::int64_t>(rng_.counter()), rebuilds_, full_rebuilds_, distances_,
-                                   updates_since_full_, size_at_full_};
+    arrays.integers["counters"] = {static_cast<std::int64_t>(rng_.counter()),
+                                   rebuilds_,
+                                   full_rebuilds_,
+                                   distances_,
+                                   updates_since_full_,
+                                   size_at_full_};
 }
 
 void Layers::load(const Arrays &arrays) {
@@ -147,7 +152,8 @@ void Layers::load(const Arrays &arrays) {
                 const std::int64_t slot = member.next();
                 Arrays::require(0 <= slot && slot < points_.slots(), "members");
                 Arrays::require(points_[static_cast<std::int32_t>(slot)].layer < 0, "a member twice");
-                const double raw = space_.raw_distance(points_.at(static_cast<std::int32_t>(slot)), centre.data());
+                const double raw =
+                    space_.raw_distance(points_.at(static_cast<std::int32_t>(slot)), centre.data());
                 place(static_cast<std::int32_t>(slot), number, rep, space_.real(raw));
             }
             pool_[number]->far[rep] = far_of[rep];
@@ -162,7 +168,8 @@ void Layers::load(const Arrays &arrays) {
     for (const auto &cursor : {limit, sample, far}) cursor.finish();
     Cursor counter(arrays.integer("counters"));
     rng_.set_counter(static_cast<std::uint64_t>(counter.next()));
-    for (std::int64_t *value : {&rebuilds_, &full_rebuilds_, &distances_, &updates_since_full_, &size_at_full_})
+    for (std::int64_t *value :
+         {&rebuilds_, &full_rebuilds_, &distances_, &updates_since_full_, &size_at_full_})
         *value = counter.next();
     counter.finish();
     try {

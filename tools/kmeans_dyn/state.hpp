@@ -1,5 +1,5 @@
-// A structure's state as named arrays, which a checkpoint file holds. What can be computed again is left out, so that
-// loading also checks what was saved.
+// A structure's state as named arrays, which a checkpoint file holds. What can be computed again is left out,
+// so that loading also checks what was saved.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct Arrays {
     }
 
   private:
-    template <class Map> static const typename Map::mapped_type &find(const Map &map, const std::string &name) {
+    template <class Map>
+    static const typename Map::mapped_type &find(const Map &map, const std::string &name) {
         const auto at = map.find(name);
         if (at == map.end()) throw BadState("no array '" + name + "'");
         return at->second;

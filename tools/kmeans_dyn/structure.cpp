@@ -11,17 +11,20 @@
 namespace icml::kcenter {
 
 namespace {
-std::string conflict_text(std::string_view id, const char *what) { return "id '" + std::string(id) + "' " + what; }
+std::string conflict_text(std::string_view id, const char *what) {
+    return "id '" + std::string(id) + "' " + what;
+}
 constexpr const char *is_there = "is there already";
 constexpr const char *is_not_there = "is not there";
 constexpr std::size_t batch = 32; // operations whose memory is fetched ahead
 } // namespace
 
-Structure::Structure(const Encoding &encoding, const Settings &settings, std::string_view instruction_set, Matrix matrix,
-                     Poll poll)
+Structure::Structure(const Encoding &encoding, const Settings &settings, std::string_view instruction_set,
+                     Matrix matrix, Poll poll)
     : encoding_(encoding), settings_(settings),
-      space_{encoding.metric(), encoding.width(), matrix.entries, matrix.rows}, scans_(scans(instruction_set)),
-      poll_(std::move(poll)), points_(encoding.width()), layers_(points_, space_, settings_, scans_, poll_),
+      space_{encoding.metric(), encoding.width(), matrix.entries, matrix.rows},
+      scans_(scans(instruction_set)), poll_(std::move(poll)), points_(encoding.width()),
+      layers_(points_, space_, settings_, scans_, poll_),
       solver_(points_, layers_, space_, settings_, scans_, poll_), words_(encoding.width()) {}
 
 void Structure::encode(std::string_view id, const double *coordinates, double *words) const {
@@ -82,7 +85,8 @@ void Structure::slide(double now) {
     }
 }
 
-std::vector<double> Structure::encoded(std::span<const std::string_view> ids, const double *coordinates) const {
+std::vector<double> Structure::encoded(std::span<const std::string_view> ids,
+                                       const double *coordinates) const {
     std::vector<double> words(ids.size() * space_.width);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         try {
@@ -94,7 +98,8 @@ std::vector<double> Structure::encoded(std::span<const std::string_view> ids, co
     return words;
 }
 
-std::int64_t Structure::insert_all(std::span<const std::string_view> ids, const double *coordinates, Conflict conflict) {
+std::int64_t Structure::insert_all(std::span<const std::string_view> ids, const double *coordinates,
+                                   Conflict conflict) {
     const std::vector<double> words = encoded(ids, coordinates);
     if (conflict == Conflict::error)
         for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -137,7 +142,8 @@ std::vector<std::int32_t> Structure::find_all(std::span<const std::string_view> 
     for (std::size_t i = 0; i < ids.size(); ++i) {
         if (i % batch == 0) {
             const auto ahead = ids.subspan(i, std::min(batch, ids.size() - i));
-            for (std::size_t j = 0; j < ahead.size(); ++j) points_.index().prefetch(hashes[j] = IdIndex::hash(ahead[j]));
+            for (std::size_t j = 0; j < ahead.size(); ++j)
+                points_.index().prefetch(hashes[j] = IdIndex::hash(ahead[j]));
             for (std::size_t j = 0; j < ahead.size(); ++j) __builtin_prefetch(points_.guess(hashes[j]), 1);
         }
         const std::int32_t slot = points_.find(ids[i], hashes[i % batch]);
@@ -152,8 +158,8 @@ std::vector<std::int32_t> Structure::find_all(std::span<const std::string_view> 
     return slots;
 }
 
-// Deleting touches the point, its neighbours by age and the last member of its list; the addresses of the later ones are
-// known only when the earlier ones have arrived, so each step runs over a whole batch.
+// Deleting touches the point, its neighbours by age and the last member of its list; the addresses of the
+// later ones are known only when the earlier ones have arrived, so each step runs over a whole batch.
 void Structure::prefetch_removals(std::span<const std::int32_t> slots) const {
     for (const std::int32_t slot : slots) __builtin_prefetch(&points_[slot], 1);
     for (const std::int32_t slot : slots) {
@@ -183,12 +189,14 @@ std::int64_t Structure::erase_all(std::span<const std::string_view> ids, Conflic
 double Structure::lower_bound_on_all(int k, std::int64_t z) {
     if (points_.size() <= z) return 0;
     Blocks blocks(space_.width);
-    for (std::int32_t slot = points_.oldest(); slot >= 0; slot = points_[slot].newer) blocks.push(points_.at(slot));
+    for (std::int32_t slot = points_.oldest(); slot >= 0; slot = points_[slot].newer)
+        blocks.push(points_.at(slot));
     DistanceMatrix matrix;
     matrix.compute(space_, blocks, scans_, settings_.threads, poll_);
     std::vector<std::int32_t> weight(padded(blocks.size()), 0);
     std::fill_n(weight.begin(), blocks.size(), 1);
-    const StaticProblem problem{matrix, weight, std::vector<float>(blocks.size(), 0.0F), k, z, z, settings_.threads};
+    const StaticProblem problem{matrix, weight,           std::vector<float>(blocks.size(), 0.0F), k, z,
+                                z,      settings_.threads};
     return smallest_disks(problem, 0, poll_).disproved * (1 - 1e-6);
 }
 

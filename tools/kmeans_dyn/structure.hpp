@@ -32,17 +32,19 @@ struct Matrix {
 
 class Structure {
   public:
-    Structure(const Encoding &encoding, const Settings &settings, std::string_view instruction_set, Matrix matrix, Poll poll);
+    Structure(const Encoding &encoding, const Settings &settings, std::string_view instruction_set,
+              Matrix matrix, Poll poll);
     Structure(const Structure &) = delete;
     Structure &operator=(const Structure &) = delete;
 
-    // Coordinates as people give them; with precomputed distances the id is the row's number and there are none.
-    // False if the conflict was skipped; throws std::invalid_argument for a bad point or conflict.
+    // Coordinates as people give them; with precomputed distances the id is the row's number and there are
+    // none. False if the conflict was skipped; throws std::invalid_argument for a bad point or conflict.
     bool insert(std::string_view id, const double *coordinates, Conflict conflict, double time = 0);
     bool erase(std::string_view id, Conflict conflict);
 
     // All or nothing: after an error the same points are live as before. Returns how many were not skipped.
-    std::int64_t insert_all(std::span<const std::string_view> ids, const double *coordinates, Conflict conflict);
+    std::int64_t insert_all(std::span<const std::string_view> ids, const double *coordinates,
+                            Conflict conflict);
     std::int64_t erase_all(std::span<const std::string_view> ids, Conflict conflict);
 
     void set_window(Window window) { window_ = window; }
@@ -50,12 +52,14 @@ class Structure {
 
     Answer answer(int k, std::int64_t z, double sticky) { return solver_.answer(k, z, sticky); }
 
-    // The k centres and the largest radius at which the greedy on all live points fails with z outliers: a lower bound on
-    // the optimum. Takes 4 n^2 bytes.
+    // The k centres and the largest radius at which the greedy on all live points fails with z outliers: a
+    // lower bound on the optimum. Takes 4 n^2 bytes.
     double lower_bound_on_all(int k, std::int64_t z);
 
     std::int64_t size() const { return points_.size(); }
-    std::int64_t updates() const { return updates_; } // insertions and deletions, those of the window not counted
+    std::int64_t updates() const {
+        return updates_;
+    } // insertions and deletions, those of the window not counted
     const Points &points() const { return points_; }
     const Layers &layers() const { return layers_; }
     const Encoding &encoding() const { return encoding_; }

@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from icml.tools.nneinfact.control import Checkpoint
-    from icml.tools.nneinfact.divergence import Divergence, divergence
     from icml.tools.nneinfact.estimator import NNEinFact
+    from icml.tools.nneinfact.losses import Divergence, divergence
     from icml.tools.nneinfact.model import Model, parse_grid, parse_sizes
     from icml.tools.nneinfact.modelfile import load_checkpoint, load_model, save_checkpoint, save_model
-    from icml.tools.nneinfact.plan import Plan, plan
-    from icml.tools.nneinfact.select import Candidate, select
+    from icml.tools.nneinfact.selection import Candidate, select
+    from icml.tools.nneinfact.split import Plan, plan
 
 # Imported on first use, so that the command's --help does not import numpy.
 _HOMES = {
-    "Candidate": "select",
+    "Candidate": "selection",
     "Checkpoint": "control",
-    "Divergence": "divergence",
+    "Divergence": "losses",
     "Model": "model",
     "NNEinFact": "estimator",
-    "Plan": "plan",
-    "divergence": "divergence",
+    "Plan": "split",
+    "divergence": "losses",
     "load_checkpoint": "modelfile",
     "load_model": "modelfile",
     "parse_grid": "model",
     "parse_sizes": "model",
-    "plan": "plan",
+    "plan": "split",
     "save_checkpoint": "modelfile",
     "save_model": "modelfile",
-    "select": "select",
+    "select": "selection",
 }
 
 __all__ = [

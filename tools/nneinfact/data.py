@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.cells import boxes
-from icml.tools.nneinfact.divergence import Divergence
+from icml.tools.nneinfact.losses import Divergence
 
 SCAN_CELLS = 1 << 18
 """Cells looked at together when data are checked."""

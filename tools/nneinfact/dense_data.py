@@ -24,7 +24,7 @@ from icml.tools.nneinfact.data import (
     check_weights,
     readable,
 )
-from icml.tools.nneinfact.divergence import Divergence
+from icml.tools.nneinfact.losses import Divergence
 
 
 @dataclass

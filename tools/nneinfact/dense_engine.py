@@ -15,10 +15,10 @@ from icml.tools.nneinfact.cells import CellBits, boxes
 from icml.tools.nneinfact.contraction import Array
 from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule, contiguous, wanted
-from icml.tools.nneinfact.plan import Plan
 from icml.tools.nneinfact.sides import FullSide
 from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.sparse_rows import SparseRows
+from icml.tools.nneinfact.split import Plan
 
 PIECE_WORK = 2e9
 """Multiply-adds of one call of the kernel; between calls the caller may stop the fit."""

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from icml.tools.nneinfact.contraction import Array
 from icml.tools.nneinfact.data import Statistics
-from icml.tools.nneinfact.divergence import Divergence
-from icml.tools.nneinfact.plan import Plan
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.sides import FreeSums, Side
+from icml.tools.nneinfact.split import Plan
 
 FLOOR = 1e-12
 """The model's values are never taken below this times the mean of the data."""

@@ -12,12 +12,12 @@ import numpy as np
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.dense_engine import DenseEngine
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine, Kernel, make_floor
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
-from icml.tools.nneinfact.plan import plan
 from icml.tools.nneinfact.sparse_data import SparseData, sparse_from_dense
 from icml.tools.nneinfact.sparse_engine import SparseEngine
+from icml.tools.nneinfact.split import plan
 
 ENTRY_COST = 8
 """What a listed entry costs on the sparse path, in dense cells."""

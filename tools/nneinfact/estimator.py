@@ -16,15 +16,15 @@ from icml.tools.nneinfact.control import Checkpoint, Guard
 from icml.tools.nneinfact.coverage import empty_note
 from icml.tools.nneinfact.data import Holdout
 from icml.tools.nneinfact.dense_data import DenseData, load_dense
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine
 from icml.tools.nneinfact.engines import Setup, make_engine
 from icml.tools.nneinfact.fit import Descent, Options, Progress, State, normalized, rescaled_to_mean, start
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.minibatch import MinibatchDescent
 from icml.tools.nneinfact.model import Model, parse_sizes
 from icml.tools.nneinfact.null_model import null_losses
-from icml.tools.nneinfact.plan import KEY
 from icml.tools.nneinfact.sparse_data import SparseData, load_sparse
+from icml.tools.nneinfact.split import KEY
 
 PREDICT_CELLS = 1 << 16
 """Cells whose values are made together."""

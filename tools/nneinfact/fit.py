@@ -18,8 +18,8 @@ import numpy as np
 
 from icml.formats.errors import InputError, WorkError
 from icml.tools.nneinfact.contraction import Array
-from icml.tools.nneinfact.divergence import Divergence
 from icml.tools.nneinfact.engine import Engine, Losses
+from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
 
 TINY = 1e-12

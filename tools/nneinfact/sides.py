@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.contraction import Array, Contraction, compile_contraction
 from icml.tools.nneinfact.model import Model
-from icml.tools.nneinfact.plan import KEY, Plan
+from icml.tools.nneinfact.split import KEY, Plan
 
 
 class Side(Protocol):

@@ -23,7 +23,7 @@ from icml.tools.nneinfact.data import (
     zero_message,
 )
 from icml.tools.nneinfact.dense_data import DenseData
-from icml.tools.nneinfact.divergence import Divergence
+from icml.tools.nneinfact.losses import Divergence
 
 MAX_ENTRIES = 2**31 - 1
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.contraction import Array
 from icml.tools.nneinfact.engine import Engine, Kernel, Losses, Memo, Rule, wanted
-from icml.tools.nneinfact.plan import Plan
 from icml.tools.nneinfact.sides import FullSide, KeyedSide, Side
 from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.sparse_rows import SparseRows, row_and_column
+from icml.tools.nneinfact.split import Plan
 
 
 class SparseEngine(Engine):

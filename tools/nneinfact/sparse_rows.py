@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icml.tools.nneinfact import _kernel
-from icml.tools.nneinfact.plan import Plan
+from icml.tools.nneinfact.split import Plan
 
 
 @dataclass

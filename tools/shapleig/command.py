@@ -153,7 +153,7 @@ def command(
     tol: Annotated[
         str | None,
         typer.Option(
-            metavar="X|X%", rich_help_panel=_STOPPING, help="Stop when 95 % intervals are within X, or X% of the largest."
+            metavar="X|X%", rich_help_panel=_STOPPING, help="Stop when intervals are within X, or X% of the largest."
         ),
     ] = None,
     stable_top: Annotated[
