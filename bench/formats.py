@@ -3,9 +3,9 @@
     python bench/formats.py [--lines 5000000] [--slice 200000] [--repeats 3]
 
 Every peer does what `read_edges` does: text to node numbers, values and names. The fast one (pyarrow.csv with its own
-dictionary encoding) reads all lines, and also without numbering nodes; the slow ones read a slice, and are compared with
-`read_edges` on that slice. All runs of a repeat follow one another; ratios are of medians over the repeats. CPU is user
-plus system time of all threads.
+dictionary encoding) reads all lines, and also without numbering nodes; the slow ones read a slice, and are compared
+with `read_edges` on that slice. All runs of a repeat follow one another; ratios are of medians over the repeats. CPU is
+user plus system time of all threads.
 """
 
 from __future__ import annotations

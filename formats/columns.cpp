@@ -39,8 +39,7 @@ bool is_text(std::string_view cell) {
     return !cell.empty() && !parse_number(cell, ignored);
 }
 
-// Calls on_row(fields, number) for every data line of `piece`; all must have as many fields as there are
-// columns.
+// Splits every data line of `piece` into `fields`, one a column or else at fault, and calls on_row(number).
 template <class OnRow>
 std::optional<Fault> for_each_row(const Piece &piece, const ColumnLayout &layout, Fields &fields,
                                   OnRow on_row) {

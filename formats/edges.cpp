@@ -38,8 +38,7 @@ void check_width(std::size_t width, std::size_t expected) {
         throw LineError{"expected " + std::to_string(expected) + " columns, got " + std::to_string(width)};
 }
 
-// Takes the ids of one piece, u, v, u, v, …: integers are kept as they are and numbered all together in the
-// end.
+// Takes the ids of one piece, u, v, u, v, …: integers are kept as they are, to be numbered all together.
 class IntegerIds {
   public:
     explicit IntegerIds(std::span<std::int64_t> ids) : ids_(ids) {}
@@ -51,8 +50,7 @@ class IntegerIds {
     std::size_t count_ = 0;
 };
 
-// Takes the ids of one piece, u, v, u, v, …: strings are numbered within the piece, since numbers need less
-// memory.
+// Takes the ids of one piece, u, v, u, v, …: strings are numbered within the piece, which needs less memory.
 class StringIds {
   public:
     StringIds(Interner<StringKey> &nodes, std::span<std::int32_t> u, std::span<std::int32_t> v)
@@ -134,8 +132,7 @@ std::optional<EdgeTable> read_integers(const Pieces &pieces, const EdgeLayout &l
     return table;
 }
 
-// Gives the nodes of all pieces their final numbers, by first appearance: maps[p][i] is that of piece p's
-// node i.
+// Gives the nodes of all pieces their numbers by first appearance: maps[p][i] is that of piece p's node i.
 Array<StringKey> merge_nodes(std::span<Interner<StringKey>> nodes, std::span<Array<std::int32_t>> maps) {
     if (nodes.empty()) return {};
     Interner<StringKey> all = std::move(nodes[0]); // its numbers are final already

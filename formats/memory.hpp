@@ -49,8 +49,7 @@ template <class T> class HugeAllocator {
     static constexpr std::size_t page = std::size_t{1} << 21;
 };
 
-// A vector whose new elements are left as they are unless they have a constructor: Array<double>(n) is not
-// zeroed.
+// A vector whose new elements are not set unless they have a constructor: Array<double>(n) is not zeroed.
 template <class T> using Array = std::vector<T, HugeAllocator<T>>;
 
 } // namespace icml::formats

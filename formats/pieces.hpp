@@ -39,13 +39,12 @@ Pieces cut(std::string_view text, std::int64_t first_line, std::size_t piece_byt
 
 // How to share a text among threads.
 struct Sharing {
-    int threads;             // fewer than asked for if there is not enough text to be worth starting them
-    std::size_t piece_bytes; // about a piece a thread
-    std::size_t small_piece_bytes; // many pieces, so that all threads finish together
+    int threads;                   // fewer than asked for if there is too little text to be worth them
+    std::size_t piece_bytes;       // about one piece a thread
+    std::size_t small_piece_bytes; // many pieces, so that the threads finish together
 };
 
-// For `threads` (0: as many as there are); with `piece_bytes` other than 0 all is done as asked for, small
-// text or not.
+// For `threads` (0: as many as there are); a `piece_bytes` other than 0 is kept to, however small the text.
 Sharing share(std::size_t text_bytes, int threads, std::size_t piece_bytes);
 
 // Throws the first fault of consecutive pieces as a ParseError.

@@ -25,7 +25,9 @@ def _relative_links(document: Path) -> list[str]:
     return [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
 
 
-@pytest.mark.parametrize("document", [README, GUIDE, FIGURES, *PAGES], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", [README, GUIDE, FIGURES, *PAGES], ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_no_placeholder_is_left(document: Path) -> None:
     assert re.findall(r"@[A-Z][A-Z_]*@", document.read_text()) == []
 

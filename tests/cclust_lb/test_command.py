@@ -184,7 +184,7 @@ def test_huge_and_tiny_weights_are_certified_or_refused(icml: Icml, weights: tup
     text = "a b {0}\nb c {1}\na c -{2}\nc d {1}\nb d -{0}\n".format(*weights)
     (icml.folder / "g.txt").write_text(text)
     common = ("g.txt", "--weights", "abs", "--json", "-q")
-    done = icml("cclust-lb", *common, "--certificate", "c.npz", code=None)
+    done = icml("cclust-lb", *common, "--heuristic-steps", "50", "--certificate", "c.npz", code=None)
     if done.returncode:
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert done.stderr.startswith("icml cclust-lb: g.txt: ")
@@ -285,9 +285,10 @@ BAD = [
     (TRIANGLE, ["--columns", "src,dst"], "src"),
     (TRIANGLE, ["--columns", "src"], "--columns"),
     (TRIANGLE, ["--problem", "cut"], "--problem"),
-    (TRIANGLE, ["--tol", "0"], "--tol"),
-    (TRIANGLE, ["--tol", "nan"], "--tol"),
-    (TRIANGLE, ["--mu", "2"], "--mu"),
+    (TRIANGLE, ["--tol", "-1"], "tol must be"),
+    (TRIANGLE, ["--tol", "nan"], "tol must be"),
+    (TRIANGLE, ["--mu", "2"], "mu must be"),
+    (TRIANGLE, ["--mu", "0"], "mu must be"),
     (TRIANGLE, ["--sweeps", "0"], "--sweeps"),
     (TRIANGLE, ["--star", "1"], "--star"),
     (TRIANGLE, ["--seed", "-1"], "--seed"),
@@ -300,11 +301,12 @@ BAD = [
     (TRIANGLE, ["--verify", "absent.npz"], "absent.npz"),
     (TRIANGLE, ["--verify", "g.txt"], "g.txt"),
     (TRIANGLE, ["--verify", "g.txt", "--blame", "3"], "--blame"),
-    (TRIANGLE, ["--verify", "g.txt", "--clusters", "g.txt"], "--clusters"),
+    (TRIANGLE, ["--verify", "g.txt", "--clusters", "absent.tsv"], "--clusters"),
     (TRIANGLE, ["--verify", "g.txt", "--out-clusters", "o.tsv"], "--out-clusters"),
     (TRIANGLE, ["--verify", "g.txt", "--certificate", "c.npz"], "--certificate"),
     (TRIANGLE, ["--verify", "g.txt", "--plot", "p.svg"], "--plot"),
     (TRIANGLE, ["--verify", "g.txt", "--trace", "t.jsonl"], "--trace"),
+    (TRIANGLE, ["--verify", "g.txt", "--heuristic", "ils"], "--heuristic"),
     (TRIANGLE, ["--heuristic", "none", "--out-clusters", "o.tsv"], "--out-clusters"),
     (TRIANGLE, ["--heuristic", "none", "--out-clusters", "-"], "--out-clusters"),
     (TRIANGLE, ["--out-clusters", "-", "--json"], "standard output"),
@@ -361,6 +363,8 @@ def test_what_cannot_be_written_is_refused_before_the_graph_is_read(
         ["--certificate", "g.txt"],
         ["--certificate", "../{folder}/g.txt"],
         ["-o", "alias.txt"],
+        ["--trace", "x", "--certificate", "x"],
+        ["--clusters", "mine.tsv", "--out-clusters", "mine.tsv"],
     ],
     ids=" ".join,
 )
@@ -370,6 +374,7 @@ def test_outputs_that_would_overwrite_each_other_or_the_graph_are_refused(
     (icml.folder / "g.txt").write_text(TRIANGLE)
     (icml.folder / "link").symlink_to("x")
     (icml.folder / "alias.txt").symlink_to("g.txt")
+    (icml.folder / "mine.tsv").write_text("a\t1\nb\t1\nc\t1\n")
     before = sorted(path.name for path in icml.folder.iterdir())
     options = [option.format(folder=icml.folder.name) for option in options]
     done = icml("cclust-lb", "g.txt", *options, "-q", code=2)
@@ -456,7 +461,8 @@ def test_dialects_of_the_same_triangle(icml: Icml, data: bytes) -> None:
 
 def test_zero_bound_with_a_cost_has_no_ratio_and_says_why(icml: Icml) -> None:
     """A four-cycle with one minus: no bad triangle."""
-    result = certify(icml, "-", "--obstructions", "triangle", stdin="a b 1\nb c 1\nc d 1\nd a -1\n")
+    square = "a b 1\nb c 1\nc d 1\nd a -1\n"
+    result = certify(icml, "-", "--obstructions", "triangle", "--heuristic-steps", "50", stdin=square)
     assert (result["lower_bound"], result["cost"], result["ratio_disagree"]) == (0, 1, None)
     assert "no obstruction" in result["note"]
 

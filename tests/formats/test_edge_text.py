@@ -178,6 +178,7 @@ def test_types_and_shapes() -> None:
         (b"1 2\ncaf\xe9 4\n", "input:2: byte 0xe9 is not UTF-8 text"),
         (b"1 2\n3 4\0\n", "input:2: NUL byte; this is not a text file"),
         (b"1 2\n3 \x1b4\n", "input:2: control character 0x1b; this is not a text file"),
+        (b"1 2\n3 4\x7f\n", "input:2: control character 0x7f; this is not a text file"),
         (b"1 2\r3 4\r", "input:1: carriage return inside the line"),
         (b'1,2\n"a,b\n', "input:2: a quoted field does not end on its line"),
         (b'1,2\n"a"b,c\n', "input:2: text right after a closing quote"),

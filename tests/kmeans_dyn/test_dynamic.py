@@ -138,6 +138,48 @@ def test_lower_bound_with_real_layers_against_brute_force(seed: int) -> None:
     assert best / 3.1 <= found <= best
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_lower_bound_accounts_for_points_that_no_sample_holds(seed: int) -> None:
+    """One center among 3000 points, all of them tried: the best one is hardly a representative."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(3000, 2 + 4 * (seed % 2)))
+    z = seed // 2 % 2
+    model = DynamicKCenter(1, z, eps=1.0, seed=seed)
+    model.insert(range(3000), x)
+    result = model.query()
+    assert result.layers > 4
+    best = optimum(distances("euclidean", x, x), 1, z)
+    assert result.opt_lower is None or result.opt_lower <= best
+
+
+def test_greedy_needs_three_times_the_radius() -> None:
+    """The heaviest disk lies between two clusters, and the far ends of both are three radii away."""
+    x = np.array([-3.0, -2, -1, 0, 1, 2, 3])
+    weights = [2, 1, 5, 1, 5, 1, 2]
+    disks = greedy_disks(np.abs(x[:, None] - x[None]), weights, 2, 1)
+    assert disks.lower <= 1, "centers -2 and 2 reach all but one point within 1"
+    assert disks.radius <= 3
+
+
+def test_a_layer_that_lost_its_points_is_rebuilt_at_the_next_query() -> None:
+    x = np.random.default_rng(1).normal(size=(20_000, 3))
+    model = DynamicKCenter(5, 10, seed=1)
+    model.insert(range(20_000), x)
+    model.rebuild()
+    model.query()
+    assert model._structure is not None
+    state, before = model._structure.save(), model._structure.counters()
+    first_reps, members = state["layers"][0], state["members"]
+    slots = members[: state["member_counts"][:first_reps].sum()]
+    ids = np.array(model._structure.ids(), np.int64)[np.argsort(state["slot"])][slots]
+    model.delete(ids[: int(0.7 * len(ids))])
+    model.query()
+    assert model._structure.counters()["full_rebuilds"] == before["full_rebuilds"]
+    model.delete(ids[int(0.7 * len(ids)) : int(0.8 * len(ids))])
+    model.query()
+    assert model._structure.counters()["full_rebuilds"] == before["full_rebuilds"] + 1
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_sequence_of_updates(data: st.DataObject) -> None:

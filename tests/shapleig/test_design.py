@@ -147,7 +147,7 @@ def test_equal_players_give_equal_information() -> None:
     design.tell(coalitions(5)[[0, 31]], [0.0, 0.0])
     posterior = design._posterior([])
     Z = coalitions(5)[1:31]
-    gains = information_gain(posterior.candidates(2.0 * Z - 1.0), posterior.covariance)
+    gains = information_gain(posterior.candidates(2.0 * Z - 1.0), posterior)
     for size in range(1, 5):
         of_size = gains[Z.sum(axis=1) == size]
         np.testing.assert_allclose(of_size, of_size[0], rtol=1e-8)

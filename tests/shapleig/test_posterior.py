@@ -95,7 +95,7 @@ def test_information_gain_is_the_log_determinant_ratio_of_really_adding_the_coal
     codes, rest = order[: players + 1 if players > 3 else 3], order[players + 1 : players + 5] or order[-1:]
     posterior = posterior_of(theta, codes, np.ones(len(codes)))
     terms = posterior.candidates(2.0 * coalitions(players)[rest] - 1.0)
-    gains = information_gain(terms, posterior.covariance)
+    gains = information_gain(terms, posterior)
     drops = error_drop(terms)
     before = posterior.covariance
     for code, gain, drop in zip(rest, gains, drops, strict=True):
@@ -114,7 +114,7 @@ def test_information_gain_when_the_sum_is_known() -> None:
     codes, rest = [0, 15, 3, 12, 5], [1, 6, 9, 14]
     posterior = posterior_of(theta, codes, np.ones(5))
     assert np.ones(4) @ posterior.covariance @ np.ones(4) < 1e-12
-    gains = information_gain(posterior.candidates(2.0 * coalitions(4)[rest] - 1.0), posterior.covariance)
+    gains = information_gain(posterior.candidates(2.0 * coalitions(4)[rest] - 1.0), posterior)
     contrasts = np.linalg.qr(np.column_stack([np.ones(4), np.eye(4)[:, :3]]))[0][:, 1:]
     for code, gain in zip(rest, gains, strict=True):
         after = posterior_of(theta, [*codes, code], np.ones(6)).covariance

@@ -29,8 +29,6 @@ OBSTRUCTIONS = {
     Problem.CC_COMPLETE: ("wedge", "star"),
 }
 """The kinds of obstructions that prove disagreements, by problem."""
-AUTO = OBSTRUCTIONS | {Problem.FRUSTRATION: ("triangle", "cycle")}
-"""What "auto" stands for: signed graphs have few cliques all of whose triangles are bad, and cycles do without."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ def parse_obstructions(spec: str | Sequence[str], problem: Problem) -> frozenset
     names = spec.split(",") if isinstance(spec, str) else list(spec)
     names = [name.strip() for name in names]
     if names == ["auto"]:
-        return frozenset(AUTO[problem])
+        return frozenset(allowed)
     known = {name for kinds in OBSTRUCTIONS.values() for name in kinds}
     for name in names:
         if name not in known:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from icml.tools.cclust_lb.bounds import Bound
 from icml.tools.cclust_lb.clustering import cluster, cost
 from icml.tools.cclust_lb.packing import bound
-from icml.tools.cclust_lb.problem import Problem, SignedGraph, check_problem
+from icml.tools.cclust_lb.problem import Problem, SignedGraph, as_problem, check_problem
 
 Labels = NDArray[np.int32]
 
@@ -148,7 +148,7 @@ def certify(
     Raises:
         InputError: the graph or an option is not one the problem takes.
     """
-    problem = Problem(problem)
+    problem = as_problem(problem)
     check_problem(graph, problem)
     bounding = bounding or BoundOptions()
     heuristic = heuristic or HeuristicOptions(name="none" if labels is not None else "ils")
@@ -178,7 +178,7 @@ def certify(
 
     searched = 0.0
     if heuristic.name == "ils":  # a first clustering, so that the bound knows what to aim at
-        searched = search("louvain", 1, 0.0)
+        searched = search("louvain", None if heuristic.steps is None else 1, 0.0)
     elif searching:
         searched = search(heuristic.name, heuristic.steps, 0.0)
     keep = (

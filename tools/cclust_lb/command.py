@@ -129,7 +129,7 @@ def command(
     ] = 200_000_000,
     tol: Annotated[
         float,
-        typer.Option(metavar="X", help="Relative gap to the relaxation to stop at.", rich_help_panel=_BOUND),
+        typer.Option(metavar="X", min=0, help="Relative gap to the relaxation to stop at.", rich_help_panel=_BOUND),
     ] = 0.005,
     sweeps: Annotated[
         int, typer.Option(metavar="N", min=1, help="Sweeps over the obstructions.", rich_help_panel=_BOUND)
@@ -137,7 +137,7 @@ def command(
     mu: Annotated[
         float,
         typer.Option(
-            metavar="X", help="Final temperature, relative to the mean weight.", rich_help_panel=_BOUND
+            metavar="X", min=1e-6, max=1, help="Final temperature, relative to the mean weight.", rich_help_panel=_BOUND
         ),
     ] = 0.01,
     heuristic: Annotated[

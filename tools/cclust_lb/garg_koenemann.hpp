@@ -33,11 +33,9 @@ class GargKoenemann {
         last_alpha_ = alpha_ / delta;
     }
 
-    /// The smallest epsilon worth its time, which grows with its inverse square; lengths stay in a double's
-    /// range.
+    /// The smallest epsilon for which the lengths stay within a double's range.
     static double least_epsilon(size_t elements) {
-        constexpr double patience = 0.05;
-        return std::max(patience, std::log(2.0 * static_cast<double>(elements) + 2) / 500);
+        return std::log(2.0 * static_cast<double>(elements) + 2) / 500;
     }
 
     bool finished() const { return alpha_ >= last_alpha_; }

@@ -151,7 +151,9 @@ class Solver {
         return std::ldexp(static_cast<double>(std::max<int64_t>(best_.value, 0)), -options_.scale_bits);
     }
 
-    bool gap_closed() const { return best_.value >= 0 && cover_.cost - lower() < options_.tol * lower(); }
+    bool gap_closed() const {
+        return best_.value >= 0 && !cover_.x.empty() && cover_.cost - lower() < options_.tol * lower();
+    }
 
     void sweep(int times, Ascent::Step step = Ascent::Step::relaxed) {
         constexpr int64_t chunk = 1 << 16;
@@ -264,7 +266,7 @@ class Solver {
     /// Packs the pool as it is anew, with finer and finer epsilon.
     void run_garg_koenemann() {
         if (done()) return;
-        cover_ = {};
+        cover_ = {}; // the engine's own is to tell how good it is
         const double least = GargKoenemann::least_epsilon(ascent_->weights().size());
         for (double epsilon = 0.3; epsilon >= least && !gap_closed(); epsilon /= 2) {
             GargKoenemann engine(pool_, ascent_->weights(), epsilon);

@@ -369,3 +369,5 @@ def _say_end(
             ("seconds", round(run.elapsed(), 3)),
         ]
     )
+    for name, value in model.counters().items():
+        report.detail(f"{name}: {value}")

@@ -312,6 +312,10 @@ class DynamicKCenter:
         """Ids of the centers that `score` compares with."""
         return [] if self._latest is None else self._given(self._latest.ids)
 
+    def counters(self) -> dict[str, Any]:
+        """What goes on inside: points in each layer, rebuilds, distances computed, sample sizes, slots in memory."""
+        return {} if self._structure is None else self._structure.counters()
+
     def rebuild(self) -> None:
         """Builds all layers anew, as a single build on the live points does."""
         if self._structure is not None:

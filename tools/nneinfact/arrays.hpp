@@ -54,12 +54,6 @@ template <class T> class Scratch {
     std::unique_ptr<T[], Free> data_;
 };
 
-// Threads that pay for so many multiply-adds: waking one costs more than a small task.
-inline int threads_for(double work, int threads) {
-    constexpr double worth = 5e5;
-    return work >= worth * threads ? threads : work < 2 * worth ? 1 : int(work / worth);
-}
-
 inline void require(bool condition, const char *what) {
     if (!condition) throw std::invalid_argument(what);
 }

@@ -4,6 +4,7 @@
 // result do not depend on the number of threads.
 #include "arrays.hpp"
 #include "dispatch.hpp"
+#include "threads.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -132,7 +133,7 @@ struct Wants {
 };
 
 int tile_columns(std::int64_t columns, std::int64_t rank, std::size_t element, bool right) {
-    constexpr std::int64_t least = 64, most = 512, budget = 768 << 10;
+    constexpr std::int64_t least = 64, most = 1024, budget = 768 << 10;
     const std::int64_t fits = budget / std::int64_t(element) / rank / (right ? 3 : 1) / least * least;
     return int(std::clamp<std::int64_t>(std::min(fits, (columns + least - 1) / least * least), least, most));
 }
@@ -168,12 +169,16 @@ class Partial {
     void reduce(int threads) const {
         if (!own_) return;
         threads = threads_for(double(size_) * parts_, threads);
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (std::int64_t i = 0; i < std::int64_t(size_); ++i) {
-            double s = 0;
-            for (std::int64_t k = 0; k < parts_; ++k) s += own_[k * size_ + i];
-            result_[i] = s;
-        }
+        constexpr std::int64_t run = 4096;
+        const std::int64_t size = std::int64_t(size_);
+        run_tasks((size + run - 1) / run, threads, [&](Tasks &tasks) {
+            for (std::int64_t task; (task = tasks.next()) >= 0;)
+                for (std::int64_t i = task * run; i < std::min((task + 1) * run, size); ++i) {
+                    double s = 0;
+                    for (std::int64_t k = 0; k < parts_; ++k) s += own_[k * size + i];
+                    result_[i] = s;
+                }
+        });
     }
 
   private:
@@ -208,17 +213,15 @@ template <class T> class Pass {
         loss_.assign(tasks, 0), held_.assign(tasks, 0);
         const auto run_block = routines<T>().dense;
         threads = threads_for(double(b_) * p_ * q_ * (rank_ + 10), threads);
-#pragma omp parallel num_threads(threads)
-        {
+        run_tasks(tasks, threads, [&](Tasks &queue) {
             const Scratch<T> scratch(scratch_size(rank_, tile_));
-#pragma omp for schedule(dynamic)
-            for (std::int64_t task = 0; task < tasks; ++task) {
+            for (std::int64_t task; (task = queue.next()) >= 0;) {
                 DenseBlock<T> block = describe(task);
                 block.scratch = scratch.get();
                 run_block(block);
                 loss_[task] = block.loss, held_[task] = block.held_loss;
             }
-        }
+        });
     }
 
     void reduce(int threads) const {
@@ -325,13 +328,14 @@ Out<double> multiply(In<double, 3> left, In<double, 3> right, int threads) {
         constexpr std::int64_t rows = 64;
         const std::int64_t parts = (std::int64_t(m) + rows - 1) / rows, tasks = std::int64_t(b) * parts;
         threads = threads_for(double(b) * m * n * k, threads);
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (std::int64_t task = 0; task < tasks; ++task) {
-            const std::int64_t batch = task / parts, row0 = task % parts * rows;
-            routines<double>().product({left.data() + batch * m * k, right.data() + batch * k * n,
-                                        out.data() + batch * m * n, std::int64_t(k), std::int64_t(n), row0,
-                                        std::min<std::int64_t>(row0 + rows, m)});
-        }
+        run_tasks(tasks, threads, [&](Tasks &queue) {
+            for (std::int64_t task; (task = queue.next()) >= 0;) {
+                const std::int64_t batch = task / parts, row0 = task % parts * rows;
+                routines<double>().product({left.data() + batch * m * k, right.data() + batch * k * n,
+                                            out.data() + batch * m * n, std::int64_t(k), std::int64_t(n),
+                                            row0, std::min<std::int64_t>(row0 + rows, m)});
+            }
+        });
     }
     return out.release();
 }

@@ -2,6 +2,7 @@
 // alone.
 #include "arrays.hpp"
 #include "dispatch.hpp"
+#include "threads.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
@@ -63,8 +64,7 @@ sparse_pass(Offsets start, In<std::int32_t, 1> column, Values<T> value, In<T, 2>
         std::vector<double> losses(parts), models(parts);
         const auto run_block = routines<T>().sparse;
         threads = threads_for(double(entries) * (2 * rank + 20), threads);
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-        for (std::int64_t i = 0; i < parts; ++i) {
+        const auto work = [&](std::int64_t i) {
             SparseBlock<T> block{};
             block.rule = {Rule(rule), T(alpha), T(beta), T(floor), T(0)};
             block.start = start.data(), block.column = column.data();
@@ -76,7 +76,10 @@ sparse_pass(Offsets start, In<std::int32_t, 1> column, Values<T> value, In<T, 2>
             block.num = num ? num->data() : nullptr, block.terms = terms ? terms->data() : nullptr;
             if (block.row0 < block.row1) run_block(block);
             losses[i] = block.loss, models[i] = block.model;
-        }
+        };
+        run_tasks(parts, threads, [&](Tasks &tasks) {
+            for (std::int64_t i; (i = tasks.next()) >= 0;) work(i);
+        });
         for (std::int64_t i = 0; i < parts; ++i) loss += losses[i], model += models[i];
     }
     const auto give = [](auto &r) { return r ? std::optional(r->release()) : std::nullopt; };
@@ -101,10 +104,11 @@ Out<double> column_pass(Offsets start, In<std::int32_t, 1> row, In<std::int32_t,
         const std::vector<std::int64_t> cuts = balanced(start.data(), columns);
         const auto run_block = routines<T>().columns;
         threads = threads_for(double(entry.size()) * (rank + 10), threads);
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-        for (std::int64_t i = 0; i < parts; ++i)
-            run_block({start.data(), row.data(), entry.data(), terms ? terms->data() : nullptr, left.data(),
-                       rank, std::int64_t(stride), cuts[i], cuts[i + 1], num.data()});
+        run_tasks(parts, threads, [&](Tasks &tasks) {
+            for (std::int64_t i; (i = tasks.next()) >= 0;)
+                run_block({start.data(), row.data(), entry.data(), terms ? terms->data() : nullptr,
+                           left.data(), rank, std::int64_t(stride), cuts[i], cuts[i + 1], num.data()});
+        });
     }
     return num.release();
 }

@@ -49,12 +49,18 @@ def shapley_covariances(
 
 def coalition_weights(X: Array, semivalue: Semivalue = SHAPLEY) -> Array:
     """d phi_i / d v(x) for rows x in +-1: how much the value of each single coalition counts, (t, p)."""
-    weights = np.array([float(weight) for weight in semivalue.weights(X.shape[1])])
+    joined, left = _weights_by_size(X.shape[1], semivalue)
     inside = X > 0
     sizes = inside.sum(axis=1)
-    joined, left = np.append(0.0, weights)[sizes], -np.append(weights, 0.0)[sizes]
-    result: Array = np.where(inside, joined[:, None], left[:, None])
+    result: Array = np.where(inside, joined[sizes, None], left[sizes, None])
     return result
+
+
+@lru_cache(maxsize=64)
+def _weights_by_size(players: int, semivalue: Semivalue) -> tuple[Array, Array]:
+    """What the value of a coalition of 0 .. p players counts for its members, and for the others."""
+    weights = np.array([float(weight) for weight in semivalue.weights(players)])
+    return np.append(0.0, weights), -np.append(weights, 0.0)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from icml.formats.errors import InputError
-from icml.tools.shapleig.posterior import Candidates
+from icml.tools.shapleig.posterior import Candidates, Posterior
 from icml.tools.shapleig.semivalues import Array
 
 Criterion = Literal["auto", "eig", "trace", "variance", "random"]
@@ -33,31 +33,28 @@ def resolve(criterion: Criterion, evaluations: int, players: int) -> Criterion:
     return "trace" if evaluations < EIG_FROM * players else "eig"
 
 
-def score(criterion: Criterion, candidates: Candidates, covariance: Array) -> Array:
+def score(criterion: Criterion, candidates: Candidates, posterior: Posterior) -> Array:
     """Scores by a resolved criterion.
 
     Args:
         criterion: "eig", "trace" or "variance".
         candidates: what to score.
-        covariance: of the values, given everything so far.
+        posterior: that they are candidates of.
     """
     if criterion == "eig":
-        return information_gain(candidates, covariance)
+        return information_gain(candidates, posterior)
     if criterion == "trace":
         return error_drop(candidates)
     return candidates.variance
 
 
-def information_gain(candidates: Candidates, covariance: Array) -> Array:
+def information_gain(candidates: Candidates, posterior: Posterior) -> Array:
     """Expected information gain about the values, in nats.
 
-    It is half the log-determinant ratio of their covariance before and after.
-
-    When the sum of the values is known the covariance is singular; the gain is then taken in the remaining dimensions.
+    It is half the log-determinant ratio of their covariance before and after. When the sum of the values is known the
+    covariance is singular; the gain is then taken in the remaining dimensions.
     """
-    eigenvalues, vectors = np.linalg.eigh(covariance)
-    kept = eigenvalues > 1e-9 * max(float(eigenvalues[-1]), 1e-300)
-    projected = candidates.cross @ (vectors[:, kept] / np.sqrt(eigenvalues[kept]))
+    projected = candidates.cross @ posterior.whitener
     ratio = np.einsum("nk,nk->n", projected, projected) / candidates.variance
     result: Array = -0.5 * np.log1p(-np.clip(ratio, 0.0, 1.0 - 1e-12))
     return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,6 +97,8 @@ class ShapleyDesign:
         self.failed: dict[Coalition, None] = {}
         self._fit = fit or MapFit(learn_noise=self.settings.learn_noise)
         self._estimate: Estimate | None = None
+        self._drawing = pools.initial_coalitions(n_players, seed)
+        self._drawn: list[Coalition] = []
 
     def tell(self, Z: ArrayLike, y: ArrayLike, cost: ArrayLike | None = None) -> None:
         """Adds evaluations.
@@ -164,12 +167,17 @@ class ShapleyDesign:
         anchors = (bytes(self.n_players), b"\x01" * self.n_players)
         missing = max(self.n_players + 1 - len(known), sum(key not in known for key in anchors))
         chosen: list[Coalition] = []
-        for key in pools.initial_coalitions(self.n_players, self.settings.seed):
+        for key in self._initial_order(n + len(known) if missing else 0):
             if len(chosen) >= min(n, missing):
                 break
             if key not in known:
                 chosen.append(key)
         return chosen
+
+    def _initial_order(self, count: int) -> list[Coalition]:
+        """The first `count` of the coalitions that a study begins with, drawn once."""
+        self._drawn += islice(self._drawing, max(0, count - len(self._drawn)))
+        return self._drawn
 
     def _chosen(self, n: int, pending: list[Coalition], known: dict[Coalition, None]) -> list[Coalition]:
         """The next n by the criterion, greedily, each given the ones before."""
@@ -228,7 +236,7 @@ class ShapleyDesign:
 
     def _scores(self, terms: Candidates, masks: Mask, posterior: Posterior, evaluations: int) -> Array:
         criterion = resolve(self.settings.criterion, evaluations, self.n_players)
-        scores = score(criterion, terms, posterior.covariance)
+        scores = score(criterion, terms, posterior)
         if self.settings.cost is not None:
             scores = scores / self.settings.cost.predict(masks, self.evaluations)
         return scores

@@ -42,6 +42,7 @@ class Posterior:
         self.theta = theta
         self.semivalue = semivalue
         self._X = X
+        self._whitener: Array | None = None
         matrix = kernel(X, X, theta.lengthscale, theta.outputscale)
         matrix[np.diag_indices(len(X))] += theta.roughness + theta.noise / repeats
         self._lower: Array = cholesky(matrix, lower=True, check_finite=False) if len(X) else matrix
@@ -69,6 +70,15 @@ class Posterior:
         smooth = value_covariance(theta.lengthscale, theta.outputscale, self.semivalue)
         result: Array = smooth + rough
         return result
+
+    @property
+    def whitener(self) -> Array:
+        """W (p, k) with W W^T the inverse of the covariance, in the k <= p dimensions that are not known already."""
+        if self._whitener is None:
+            eigenvalues, vectors = np.linalg.eigh(self.covariance)
+            kept = eigenvalues > 1e-9 * max(float(eigenvalues[-1]), 1e-300)
+            self._whitener = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        return self._whitener
 
     def whiten(self, y: Array) -> Array:
         """L^-1 (y - m) for the values y of the first len(y) coalitions."""
@@ -130,6 +140,7 @@ class Posterior:
         self._X = np.vstack([self._X, W[index]])
         self._loadings = np.vstack([self._loadings, loading])
         self.covariance = self.covariance - np.outer(loading, loading)
+        self._whitener = None
         rest = (W[index] != W).any(axis=1)
         row = kernel(W[index : index + 1], W[rest], theta.lengthscale, theta.outputscale)[0]
         row = (row - candidates.whitened[:, index] @ candidates.whitened[:, rest]) / scale
