@@ -37,7 +37,7 @@ check: $(VENV)/dev.stamp
 	ln -s ../../../cli ../../../formats ../../../tools build/mypy/icml/
 	cd build/mypy && MYPYPATH=. ../../$(BIN)/mypy --config-file ../../pyproject.toml -p icml.cli -p icml.formats -p icml.tools
 	$(BIN)/clang-format --dry-run --Werror $(SOURCES)
-	$(BIN)/python -m pytest -q tests/test_man.py
+	ICML_REQUIRE_LINTER=1 $(BIN)/python -m pytest -q tests/test_man.py tests/test_docs.py
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
@@ -51,7 +51,7 @@ sanitize: $(VENV)/test.stamp
 	$(BIN)/cmake --build $(BUILD)
 	ICML_KERNELS=$(abspath $(BUILD)) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
 	  LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/formats tests/cclust_lb
+	  $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/formats $(filter-out tests/cli tests/data,$(wildcard tests/*_*))
 
 bench: $(VENV)/bench.stamp
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done

@@ -88,8 +88,16 @@ def _opened(source: Source) -> Iterator[Reader]:
         yield source
 
 
+class _Pieces:
+    """Reads with one system call at a time: a full read goes on in C, deaf to signals, until a slow pipe ends."""
+
+    def __init__(self, stream: Reader) -> None:
+        self.read = getattr(stream, "read1", stream.read)
+
+
 def _read_all(stream: Reader, name: str) -> bytearray:
     head = bytearray()
+    stream = _Pieces(stream)
     while len(head) < compression.HEAD_BYTES:
         piece = stream.read(compression.HEAD_BYTES - len(head))
         if not isinstance(piece, bytes | bytearray | memoryview):

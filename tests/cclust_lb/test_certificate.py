@@ -25,10 +25,9 @@ from icml.tools.cclust_lb.packing import bound as compute_bound
 from icml.tools.cclust_lb.problem import Problem, SignedGraph, merge_edges
 from icml.tools.cclust_lb.proof import Rejected, prove
 
-SCALE = 2**SCALE_BITS
-
 from .naive_checker import confirm
 
+SCALE = 2**SCALE_BITS
 PROBLEMS = list(Problem)
 FIELDS = ("kind", "ptr", "elements", "rhs", "y", "pair_u", "pair_v")
 HEADER = ("schema", "problem", "digest", "scale_bits", "lower", "lower_int", "checksum")

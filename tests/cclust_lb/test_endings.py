@@ -149,6 +149,7 @@ def test_a_signal_while_standard_input_is_read_ends_at_once(
     process.stderr.close()
 
 
+@pytest.mark.slow
 def test_kill_9_around_the_writing_of_a_certificate_leaves_a_whole_one(icml: Icml) -> None:
     """Ten kills at random moments, ten as soon as the file that will replace the old one is seen."""
     rng = np.random.default_rng(0)

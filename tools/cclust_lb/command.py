@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _BOUND, _CLUSTERING = "Bound", "Clustering"
 
 
+_PARTS = ("read", "enumerate", "solve", "cycles", "stars", "heuristic", "total")
+
+
 class ProblemName(StrEnum):
     """Choices of --problem."""
 
@@ -129,7 +132,9 @@ def command(
     ] = 200_000_000,
     tol: Annotated[
         float,
-        typer.Option(metavar="X", min=0, help="Relative gap to the relaxation to stop at.", rich_help_panel=_BOUND),
+        typer.Option(
+            metavar="X", min=0, help="Relative gap to the relaxation to stop at.", rich_help_panel=_BOUND
+        ),
     ] = 0.005,
     sweeps: Annotated[
         int, typer.Option(metavar="N", min=1, help="Sweeps over the obstructions.", rich_help_panel=_BOUND)
@@ -137,7 +142,11 @@ def command(
     mu: Annotated[
         float,
         typer.Option(
-            metavar="X", min=1e-6, max=1, help="Final temperature, relative to the mean weight.", rich_help_panel=_BOUND
+            metavar="X",
+            min=1e-6,
+            max=1,
+            help="Final temperature, relative to the mean weight.",
+            rich_help_panel=_BOUND,
         ),
     ] = 0.01,
     heuristic: Annotated[
@@ -169,6 +178,7 @@ def command(
         str | None,
         typer.Option(
             metavar="FILE",
+            parser=options.output_name,
             help="Write the best clustering; - for standard output.",
             rich_help_panel=options.OUTPUT,
         ),
@@ -226,7 +236,7 @@ def command(
         _verify(verify, signed, problem, outputs)
         return
     chosen = _choose(problem, signed, report)
-    labels = None if clusters is None else _read_labels(clusters, edges)
+    labels = None if clusters is None else _read_labels(clusters, edges, chosen)
     read_seconds = time.monotonic() - begin
     report.detail(f"read {edges.source}: {len(edges.u)} rows, {signed.m} edges, {read_seconds:.2f} s")
     with Anytime(trace=trace) as run:
@@ -248,7 +258,7 @@ def command(
         run_facts = {
             "problem_chosen": "auto" if problem is ProblemName.AUTO else "given",
             "heuristic": None if name == "none" else name,
-            "seconds": {part: round(value, 4) for part, value in seconds.items()},
+            "seconds": {part: round(seconds.get(part, 0.0), 4) for part in _PARTS},
             "seed": seed,
         }
         outputs.write(edges, signed, result, run_facts)
@@ -393,7 +403,7 @@ def _choose(problem: ProblemName, graph: SignedGraph, report: Reporter) -> Probl
     return chosen
 
 
-def _read_labels(path: Path, edges: EdgeList) -> Labels:
+def _read_labels(path: Path, edges: EdgeList, problem: Problem) -> Labels:
     """Cluster numbers by node of the graph, from a file that must name exactly its nodes."""
     import numpy as np
 
@@ -408,6 +418,8 @@ def _read_labels(path: Path, edges: EdgeList) -> Labels:
     labels = np.full(len(edges.names), -1, dtype=np.int32)
     numbers: dict[str, int] = {}
     labels[nodes] = [numbers.setdefault(value, len(numbers)) for value in given.values]
+    if problem.two_clusters and len(numbers) > 2:
+        raise InputError(f"{problem} allows two clusters, here are {len(numbers)}", str(path))
     missing = np.flatnonzero(labels < 0)
     if len(missing):
         others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""

@@ -133,7 +133,7 @@ struct Wants {
 };
 
 int tile_columns(std::int64_t columns, std::int64_t rank, std::size_t element, bool right) {
-    constexpr std::int64_t least = 64, most = 1024, budget = 768 << 10;
+    constexpr std::int64_t least = 64, most = 512, budget = 768 << 10;
     const std::int64_t fits = budget / std::int64_t(element) / rank / (right ? 3 : 1) / least * least;
     return int(std::clamp<std::int64_t>(std::min(fits, (columns + least - 1) / least * least), least, most));
 }
