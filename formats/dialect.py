@@ -54,8 +54,7 @@ def sample(content: Content, candidates: Sequence[str]) -> Sample:
         rows = [Row(line + 1, end, fields) for line, end, fields in found]
         votes[separator] = sum(len(row.fields) > 1 for row in rows), rows
     most = max(count for count, _ in votes.values())
-    # Where nothing splits anything, the last candidate is the one to complain about.
-    separator = next(s for s in candidates if votes[s][0] == most) if most else candidates[-1]
+    separator = next(s for s in candidates if votes[s][0] == most)
     return Sample(separator, votes[separator][1])
 
 

@@ -54,7 +54,7 @@ def parse(data: bytes, separators: str = ";, ", columns: tuple[str, ...] | None 
     votes = {s: beginning(lines, s) for s in separators}
     counts = {s: sum(len(fields) > 1 for _, fields in votes[s]) for s in separators}
     best = max(counts.values())
-    separator = [s for s in separators if counts[s] == best][0 if best else -1]
+    separator = next(s for s in separators if counts[s] == best)
     first_rows = votes[separator]
 
     header = None

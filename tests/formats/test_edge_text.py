@@ -119,11 +119,15 @@ def test_pieces_and_threads_change_nothing(
     assert outcome(threads, piece) == outcome(1, 1 << 30)
 
 
-@pytest.mark.parametrize("kind", ["integers", "strings", "late string", "late error"])
+@pytest.mark.parametrize("kind", ["integers", "sparse", "strings", "late string", "late error"])
 def test_many_threads_on_a_large_text(kind: str) -> None:
     rng = np.random.default_rng(5)
     ends = rng.integers(0, 30_000, (60_000, 2)).tolist()
     prefix = "user" if kind == "strings" else ""
+    if kind == "integers":
+        ends = [(a - 20_000, b) for a, b in ends]
+    if kind == "sparse":
+        ends = [((a - 20_000) << 40, b << 33) for a, b in ends]
     lines = [f"{prefix}{a},{prefix}{b},{a - b}" for a, b in ends]
     if kind == "late string":
         lines[-1] = "last,1,1"
@@ -143,7 +147,7 @@ def test_many_threads_on_a_large_text(kind: str) -> None:
         assert edges.u.tolist() == u
         assert edges.v.tolist() == v
         assert edges.names.to_list() == names
-        assert (edges.names.integers is not None) == (kind == "integers")
+        assert (edges.names.integers is not None) == (kind in ("integers", "sparse"))
         assert edges.value is not None
         assert edges.value.tolist() == [row[2] for row in expected.rows]
 

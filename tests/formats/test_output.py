@@ -124,6 +124,30 @@ for _ in range(4):
     assert os.listdir(tmp_path) == ["out"]
 
 
+def test_content_is_on_the_disk_before_the_name_is(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of the calls, which are all made: file synced, renamed, folder synced."""
+    calls = []
+
+    def spy(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*args: Any) -> Any:
+            what = f"/proc/self/fd/{args[0]}" if name == "fsync" else args[1]
+            calls.append((name, os.path.realpath(what)))
+            return real(*args)
+
+        monkeypatch.setattr(os, name, call)
+
+    spy("fsync")
+    spy("replace")
+    with atomic_output(old) as file:
+        file.write("new")
+    assert [name for name, _ in calls] == ["fsync", "replace", "fsync"]
+    assert calls[0][1].endswith(".tmp")
+    assert calls[1][1] == str(old)
+    assert calls[2][1] == str(old.parent)
+
+
 def test_permissions(tmp_path: Path, old: Path) -> None:
     previous = os.umask(0o027)
     try:

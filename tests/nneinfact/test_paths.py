@@ -13,6 +13,7 @@ import pytest
 from icml.formats.errors import InputError
 from icml.tools.nneinfact import Checkpoint, NNEinFact, load_checkpoint, save_checkpoint
 from icml.tools.nneinfact import dense_engine as dense_engine_module
+from icml.tools.nneinfact import sparse_engine as sparse_engine_module
 
 MODEL, SIZES = "wr,hr,ikr,jkr->whij", "r=3,k=2"
 PAIRS = [(1, 0), (1, 1), (0.5, 0.5), (1, 0.5), (0.7, 0.5)]
@@ -147,6 +148,18 @@ def test_time_limit_and_should_stop_give_a_valid_best_so_far() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         NNEinFact("ar,br,cr->abc", "r=8", should_stop=angry).fit(y)
+
+
+def test_ranges_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    y = counts()
+    whole = fit(y, (1, 0), path="sparse", holdout=0.2)
+    monkeypatch.setattr(sparse_engine_module, "PIECE_WORK", 5000)
+    asked = itertools.count()
+    pieces = fit(y, (1, 0), path="sparse", holdout=0.2, should_stop=lambda: next(asked) < 0)
+    assert next(asked) > 100
+    np.testing.assert_allclose(pieces.history_, whole.history_, rtol=1e-12)
+    for a, b in zip(pieces.factors_, whole.factors_, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 def test_polled_often(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,14 @@ def test_jobs_run_at_the_same_time(study: Study) -> None:
     assert len(study.design().evaluations) == 8
 
 
+def test_jobs_may_end_in_any_order(study: Study) -> None:
+    template = "case {bits} in 00000) sleep 2;; esac; echo 1{bits}"
+    assert Campaign(template, budget=7, jobs=3).run(study) == "budget"
+    masks = study.design().evaluations.masks
+    assert len(masks) == 7
+    assert masks[0].any()
+
+
 def test_failures_are_recorded_and_count(study: Study) -> None:
     faults: list[str] = []
     template = "case {bits} in 1*) exit 3;; 01*) echo nothing;; *) echo {index}; esac"

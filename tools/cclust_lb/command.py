@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BOUND, _CLUSTERING = "Bound", "Clustering"
 
 
-_PARTS = ("read", "enumerate", "solve", "cycles", "stars", "heuristic", "total")
+_PARTS = ("read", "merge", "enumerate", "solve", "cycles", "stars", "heuristic", "total")
 
 
 class ProblemName(StrEnum):
@@ -230,14 +230,16 @@ def command(
         raise InputError("--out-clusters needs a clustering: a --heuristic or --clusters")
     report = Reporter("cclust-lb", quiet=quiet, verbose=verbose, progress=progress)
     begin = time.monotonic()
-    edges, signed = _read_graph(graph, format, columns, merge, weights, threads)
+    edges = _read_edges(graph, format, columns, threads)
+    read_seconds = time.monotonic() - begin
+    signed = _merge(edges, merge, weights)
+    merge_seconds = time.monotonic() - begin - read_seconds
     if verify is not None:
         outputs.refuse_with_verify({"--clusters": clusters, "--heuristic": heuristic, "--trace": trace})
         _verify(verify, signed, problem, outputs)
         return
     chosen = _choose(problem, signed, report)
     labels = None if clusters is None else _read_labels(clusters, edges, chosen)
-    read_seconds = time.monotonic() - begin
     report.detail(f"read {edges.source}: {len(edges.u)} rows, {signed.m} edges, {read_seconds:.2f} s")
     with Anytime(trace=trace) as run:
         with report.progress(f"{chosen}: {signed.n} nodes, {signed.m} edges", total=100) as line:
@@ -253,7 +255,7 @@ def command(
                 should_stop=run.should_stop,
                 on_progress=_Progress(run, line),
             )
-        seconds = {"read": read_seconds} | result.seconds
+        seconds = {"read": read_seconds, "merge": merge_seconds} | result.seconds
         seconds["total"] = time.monotonic() - begin
         run_facts = {
             "problem_chosen": "auto" if problem is ProblemName.AUTO else "given",
@@ -359,19 +361,21 @@ class _Progress:
         self._line.update(done=share, text=", ".join(known))
 
 
-def _read_graph(
-    source: str, format: str, columns: str | None, merge: MergePolicy, weights: WeightMode, threads: int
-) -> tuple[EdgeList, SignedGraph]:
-    """The edge list as it stands in the file, and the graph it merges into."""
+def _read_edges(source: str, format: str, columns: str | None, threads: int) -> EdgeList:
     from icml.formats.edges import read_edges
-    from icml.tools.cclust_lb.problem import merge_edges
 
     names = None if columns is None else tuple(part.strip() for part in columns.split(","))
     if names is not None and (len(names) not in (2, 3) or not all(names)):
         raise InputError(
             f"--columns takes two or three names or numbers separated by commas, got {columns!r}"
         )
-    edges = read_edges(source, format=format, columns=names, threads=threads)
+    return read_edges(source, format=format, columns=names, threads=threads)
+
+
+def _merge(edges: EdgeList, merge: MergePolicy, weights: WeightMode) -> SignedGraph:
+    """The graph that the edge list merges into; errors name file and line."""
+    from icml.tools.cclust_lb.problem import merge_edges
+
     if edges.value is not None and merge is not MergePolicy.SUM:
         zero = (edges.value == 0).nonzero()[0]
         if len(zero):
@@ -380,12 +384,11 @@ def _read_graph(
                 "weight 0, which only --merge sum accepts (it drops the edge)", edges.source, line
             )
     try:
-        graph = merge_edges(
+        return merge_edges(
             edges.u, edges.v, edges.value, n=len(edges.names), merge=merge.value, weights=weights.value
         )
     except InputError as error:
         raise InputError(error.message, edges.source) from error
-    return edges, graph
 
 
 def _choose(problem: ProblemName, graph: SignedGraph, report: Reporter) -> Problem:

@@ -102,12 +102,10 @@ class Solver {
 
     void enumerate() {
         const auto expired = [&] { return monitor_.expired(); };
+        if (options_.triangles)
+            add_triangles(ordered_, options_.rule, options_.max_pool, rng_, pool_, expired);
         if (options_.cliques)
             CliqueFinder(graph_, rng_).add_cliques(clique_passes, options_.max_pool, pool_, expired);
-        if (options_.triangles) {
-            const int64_t limit = std::max<int64_t>(1, options_.max_pool - pool_.size());
-            add_triangles(ordered_, options_.rule, limit, rng_, pool_, expired);
-        }
         pool_.shuffle_within(sweep_block, rng_);
         if (options_.wedges || options_.stars) {
             const StarPricer::Leaves leaves{options_.wedges ? 2 : 3, options_.stars ? options_.star : 2};
@@ -125,19 +123,34 @@ class Solver {
         for (int64_t item = 0; item < pool_.size(); item++) ascent_->add_item();
     }
 
-    /// What an item can carry on average: the mean over the pool of the least weight in it.
+    /// What an item can carry on average: over the pool, and over the longer cycles to come, each as if it
+    /// went through a random edge.
     double mean_capacity(std::span<const double> weight) const {
-        double sum = 0;
-        if (pool_.size() == 0) {
-            for (const double w : weight) sum += w;
-            return sum / static_cast<double>(weight.size());
-        }
+        double listed = 0;
         for (int64_t item = 0; item < pool_.size(); item++) {
             double least = std::numeric_limits<double>::max();
             for (const int32_t e : pool_.elements(item)) least = std::min(least, weight[e]);
-            sum += least;
+            listed += least / static_cast<double>(pool_.size());
         }
-        return sum / static_cast<double>(pool_.size());
+        if (!options_.cycles && listed > 0) return listed;
+        return std::max(listed, mean_edge_capacity());
+    }
+
+    /// The mean weight of the edges that a cycle can go through, but not more of one than the other edges at
+    /// either of its ends carry on. So an edge that outweighs all others does not set the scale.
+    double mean_edge_capacity() const {
+        std::vector<double> around(graph_.nodes, 0.0);
+        for (int32_t e = 0; e < graph_.edges(); e++)
+            for (const int32_t a : {graph_.u[e], graph_.v[e]}) around[a] += graph_.weight[e];
+        double sum = 0, count = 0;
+        for (int32_t e = 0; e < graph_.edges(); e++) {
+            const double w = graph_.weight[e];
+            const double capacity = std::min({w, around[graph_.u[e]] - w, around[graph_.v[e]] - w});
+            if (capacity <= 0) continue;
+            sum += capacity;
+            count++;
+        }
+        return count > 0 ? sum / count : graph_.weight[0];
     }
 
     bool done() { return reached_target() || monitor_.expired(); }
@@ -229,11 +242,10 @@ class Solver {
     }
 
     void price_cycles() {
-        constexpr int64_t arcs_per_entry = 30; // so that sweeping takes a tenth to a half of the time
-        constexpr int64_t least_work = 1'000'000;
+        constexpr int64_t arcs_scanned = 30; // per element: sweeping takes a tenth to a half of the time then
         CyclePricer pricer(graph_, options_.rule, options_.max_cycle, rng_);
         price([&] {
-            const int64_t work = std::max(least_work, arcs_per_entry * pool_.entries());
+            const int64_t work = arcs_scanned * std::max<int64_t>(pool_.entries(), graph_.edges());
             return pricer.round(work, options_.max_pool, pool_, *ascent_, monitor_);
         });
     }

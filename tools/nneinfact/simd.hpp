@@ -17,6 +17,7 @@ template <> struct Lanes<float> {
     typedef float V __attribute__((vector_size(ICML_VECTOR_BYTES)));
     typedef float U __attribute__((vector_size(ICML_VECTOR_BYTES), aligned(4), may_alias));
     typedef std::int32_t I __attribute__((vector_size(ICML_VECTOR_BYTES)));
+    typedef std::uint32_t W __attribute__((vector_size(ICML_VECTOR_BYTES)));
     typedef std::int32_t Int;
     static constexpr float round_magic =
         12582912.0f; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
@@ -30,6 +31,7 @@ template <> struct Lanes<double> {
     typedef double V __attribute__((vector_size(ICML_VECTOR_BYTES)));
     typedef double U __attribute__((vector_size(ICML_VECTOR_BYTES), aligned(8), may_alias));
     typedef std::int64_t I __attribute__((vector_size(ICML_VECTOR_BYTES)));
+    typedef std::uint64_t W __attribute__((vector_size(ICML_VECTOR_BYTES)));
     typedef std::int64_t Int;
     static constexpr double round_magic = 6755399441055744.0; // 1.5 * 2^52
     static constexpr int mantissa = 52, bias = 1023;
@@ -105,10 +107,11 @@ template <class T> ICML_INLINE V<T> sums(V<T> *v) {
 // fdlibm).
 template <class T> ICML_INLINE V<T> log(V<T> x) {
     using L = Lanes<T>;
-    const I<T> bits = (I<T>)x;
-    const I<T> exponent = (bits - L::half_bits) >> L::mantissa;
-    const V<T> f = (V<T>)(bits - (exponent << L::mantissa)) - T(1);
-    const V<T> e = (V<T>)((I<T>)fill<T>(L::round_magic) + exponent) - L::round_magic;
+    typedef typename L::W W; // whose arithmetic wraps
+    const W bits = (W)x;
+    const I<T> exponent = (I<T>)(bits - (W)(I<T>{} + L::half_bits)) >> L::mantissa;
+    const V<T> f = (V<T>)(bits - ((W)exponent << L::mantissa)) - T(1);
+    const V<T> e = (V<T>)((W)fill<T>(L::round_magic) + (W)exponent) - L::round_magic;
     if constexpr (sizeof(T) == 4) {
         const V<T> z = f * f;
         V<T> p = fill<T>(7.0376836292e-2f);

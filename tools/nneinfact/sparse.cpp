@@ -96,7 +96,7 @@ Out<double> column_pass(Offsets start, In<std::int32_t, 1> row, In<std::int32_t,
             "factor rows must be padded");
     require(row.size() == entry.size() && std::int64_t(row.size()) == start.data()[columns],
             "entries do not fit");
-    require(!terms || terms->size() == entry.size(), "terms do not fit the entries");
+    require(!terms || terms->size() >= entry.size(), "terms do not fit the entries");
     require(threads > 0, "threads must be positive");
     Result<double> num({std::size_t(columns), std::size_t(rank)});
     {

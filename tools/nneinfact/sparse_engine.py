@@ -6,7 +6,7 @@ cells, which are contractions of the factors. Held-out and missing cells are tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,9 @@ from icml.tools.nneinfact.sides import FullSide, KeyedSide, Side
 from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.sparse_rows import SparseRows, row_and_column
 from icml.tools.nneinfact.split import Plan
+
+PIECE_WORK = 2e9
+"""Multiply-adds of one call of the kernel; between calls the caller may stop the fit."""
 
 
 class SparseEngine(Engine):
@@ -40,6 +43,7 @@ class SparseEngine(Engine):
         self._excluded = None
         if len(data.excluded):
             self._excluded = SparseRows.of_keys(row[n:], column[n:], (rows, columns), data.excluded_values)
+        self._most = max(int(PIECE_WORK / (2 * plan.rank + 40)), 1)
         self._has_held = bool(np.isfinite(data.excluded_values).any())
         self._matrix: tuple[Memo[NDArray[Any]], Memo[NDArray[Any]]] = (Memo(), Memo())
 
@@ -138,18 +142,67 @@ class SparseEngine(Engine):
     ) -> tuple[tuple[Array | None, Array | None], float, float]:
         """Sums of the wanted sides, the y part of the loss, and Σ ŷ^(α+β) over the entries."""
         left, right = (self._build(side, factors, kernel.dtype) for side in (0, 1))
-        d = kernel.divergence
-        listed = rule in (Rule.WEIGHT, Rule.MODEL)
-        num, terms, y_loss, total = _kernel.sparse_pass(
-            rows.start, rows.column, None if listed else rows.values(kernel.dtype), left, right, self.plan.rank,
-            int(rule), d.alpha, d.beta, kernel.floor, 0 in sides, 1 in sides and rule is not Rule.WEIGHT, loss,
-            kernel.threads,
-        )  # fmt: skip
-        by_column = None
+        by_row = terms = by_column = None
+        y_loss = total = 0.0
+        needs_terms = 1 in sides and rule is not Rule.WEIGHT  # whose terms are all 1
+        if 0 in sides or loss or needs_terms:
+            by_row, terms, y_loss, total = self._row_pass(
+                kernel, rows, rule, (left, right), want_num=0 in sides, want_terms=needs_terms, want_loss=loss
+            )
         if 1 in sides:
-            start, row, entry = rows.transpose
-            by_column = _kernel.column_pass(start, row, entry, terms, left, self.plan.rank, kernel.threads)
-        return (num, by_column), y_loss, total
+            by_column = self._column_pass(kernel, rows, terms, left)
+        return (by_row, by_column), y_loss, total
+
+    def _row_pass(
+        self,
+        kernel: Kernel,
+        rows: SparseRows,
+        rule: Rule,
+        matrices: tuple[NDArray[Any], NDArray[Any]],
+        *,
+        want_num: bool,
+        want_terms: bool,
+        want_loss: bool,
+    ) -> tuple[Array | None, NDArray[Any] | None, float, float]:
+        """Row sums, terms of all entries, and both parts of the loss, a range of rows at a time."""
+        left, right = matrices
+        d = kernel.divergence
+        values = None if rule in (Rule.WEIGHT, Rule.MODEL) else rows.values(kernel.dtype)
+        nums: list[Array] = []
+        terms: list[NDArray[Any]] = []
+        y_loss = total = 0.0
+        for low, high in ranges(rows.start, self._most):
+            kernel.poll()
+            first, last = rows.start[low], rows.start[high]
+            num, term, part_loss, part_total = _kernel.sparse_pass(
+                rows.start[low : high + 1] - first, rows.column[first:last],
+                None if values is None else values[first:last], left[low:high], right, self.plan.rank,
+                int(rule), d.alpha, d.beta, kernel.floor, want_num, want_terms, want_loss, kernel.threads,
+            )  # fmt: skip
+            y_loss += part_loss
+            total += part_total
+            if num is not None:
+                nums.append(num)
+            if term is not None:
+                terms.append(term)
+        return joined(nums), joined(terms), y_loss, total
+
+    def _column_pass(
+        self, kernel: Kernel, rows: SparseRows, terms: NDArray[Any] | None, left: NDArray[Any]
+    ) -> Array:
+        """Column sums of terms times rows of the left matrix, a range of columns at a time."""
+        start, row, entry = rows.transpose
+        parts: list[Array] = []
+        for low, high in ranges(start, self._most):
+            kernel.poll()
+            first, last = start[low], start[high]
+            parts.append(
+                _kernel.column_pass(
+                    start[low : high + 1] - first, row[first:last], entry[first:last], terms, left, self.plan.rank,
+                    kernel.threads,
+                )
+            )  # fmt: skip
+        return wanted(joined(parts))
 
     def _build(self, side: int, factors: Sequence[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
         """A side's matrix with rows padded to 64 bytes."""
@@ -163,6 +216,21 @@ class SparseEngine(Engine):
         padded = np.zeros((len(built), -(-rank // lanes) * lanes), dtype)
         padded[:, :rank] = built
         return self._matrix[side].put(group, padded)
+
+
+def ranges(start: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Cuts rows into ranges of about `most` entries, at least one row each."""
+    rows, low = len(start) - 1, 0
+    while low < rows:
+        high = int(np.searchsorted(start, start[low] + most, side="right")) - 1
+        high = min(max(high, low + 1), rows)
+        yield low, high
+        low = high
+
+
+def joined(parts: list[Any]) -> Any:
+    """The parts of an array put together; None if there are none."""
+    return None if not parts else parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _keys(plan: Plan, side: int, number: NDArray[np.int64], full: int) -> tuple[NDArray[np.int64], int, Side]:

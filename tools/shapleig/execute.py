@@ -57,7 +57,7 @@ def last_number(output: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """A command under way.
 
