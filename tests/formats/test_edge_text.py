@@ -152,6 +152,14 @@ def test_many_threads_on_a_large_text(kind: str) -> None:
         assert edges.value.tolist() == [row[2] for row in expected.rows]
 
 
+@pytest.mark.parametrize("spelling", ["{}", "node{}", "a name of more than twelve bytes {}"])
+def test_ids_with_equal_hashes(spelling: str) -> None:
+    """Among 400,000 ids about 19 pairs share the 32 bits of their hash that the tables keep."""
+    names = [spelling.format(i * 2**40 if spelling == "{}" else i) for i in range(400_000)]
+    lines = [f"{u},{v}" for u, v in zip(names[::2], names[1::2], strict=True)]
+    assert read("\n".join(lines).encode()).names.to_list() == names
+
+
 def test_types_and_shapes() -> None:
     edges = read(b"1 2 3.5\n")
     assert (edges.u.dtype, edges.v.dtype) == (np.int32, np.int32)
