@@ -18,7 +18,7 @@ from icml.formats.errors import InputError
 from icml.tools.shapleig import ShapleyDesign, estimate, exact_values
 from icml.tools.shapleig.costs import CostModel, parse_cost
 from icml.tools.shapleig.criteria import information_gain, resolve
-from icml.tools.shapleig.estimate import Stopping, inflation, share_out, stable_probability
+from icml.tools.shapleig.estimates import Stopping, inflation, share_out, stable_probability
 from icml.tools.shapleig.semivalues import BANZHAF, SHAPLEY
 
 from .oracles import Array, coalitions, random_game

@@ -23,7 +23,7 @@ from icml.tools.shapleig.campaign import Campaign
 from icml.tools.shapleig.coalition_text import Players
 from icml.tools.shapleig.costs import CostModel
 from icml.tools.shapleig.design import Settings
-from icml.tools.shapleig.estimate import Stopping
+from icml.tools.shapleig.estimates import Stopping
 from icml.tools.shapleig.results import Told
 
 from .oracles import coalitions, random_game

@@ -7,15 +7,28 @@ Python API of `icml kcenter-dyn`:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from icml.tools.kmeans_dyn.audit import Audit, audit
-from icml.tools.kmeans_dyn.dynamic import DynamicKCenter, Result, Scores
-from icml.tools.kmeans_dyn.outliers import Outliers
-from icml.tools.kmeans_dyn.static import Disks, greedy_disks
+from icml.tools.lazy import attach
 
 if TYPE_CHECKING:
+    from icml.tools.kmeans_dyn.auditing import Audit, audit
+    from icml.tools.kmeans_dyn.dynamic import DynamicKCenter, Result, Scores
     from icml.tools.kmeans_dyn.estimator import KCenterOutliers
+    from icml.tools.kmeans_dyn.outliers import Outliers
+    from icml.tools.kmeans_dyn.static import Disks, greedy_disks
+
+_HOMES = {
+    "Audit": "auditing",
+    "Disks": "static",
+    "DynamicKCenter": "dynamic",
+    "KCenterOutliers": "estimator",
+    "Outliers": "outliers",
+    "Result": "dynamic",
+    "Scores": "dynamic",
+    "audit": "auditing",
+    "greedy_disks": "static",
+}
 
 __all__ = [
     "Audit",
@@ -29,10 +42,4 @@ __all__ = [
     "greedy_disks",
 ]
 
-
-def __getattr__(name: str) -> Any:  # the estimator alone needs scikit-learn, which takes a second to import
-    if name == "KCenterOutliers":
-        from icml.tools.kmeans_dyn.estimator import KCenterOutliers
-
-        return KCenterOutliers
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = attach(__name__, _HOMES)

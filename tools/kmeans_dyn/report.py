@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from icml.tools.kmeans_dyn.audit import audit
+from icml.tools.kmeans_dyn.auditing import audit
 from icml.tools.kmeans_dyn.baselines import compare
 from icml.tools.kmeans_dyn.dynamic import DynamicKCenter, Result
 

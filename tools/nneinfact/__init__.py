@@ -13,8 +13,9 @@ ICML 2026.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from icml.tools.lazy import attach
 
 if TYPE_CHECKING:
     from icml.tools.nneinfact.control import Checkpoint
@@ -63,9 +64,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = attach(__name__, _HOMES)

@@ -12,11 +12,29 @@ After Rundel, Fumagalli, Muschalik, Bischl, Feurer: ShaplEIG: Bayesian Experimen
 Estimation (2026).
 """
 
-from icml.tools.shapleig.covariances import shapley_covariances
-from icml.tools.shapleig.design import Result, ShapleyDesign, estimate
-from icml.tools.shapleig.estimate import Estimate, Stopping
-from icml.tools.shapleig.semivalues import exact_values
-from icml.tools.shapleig.study import Study
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from icml.tools.lazy import attach
+
+if TYPE_CHECKING:
+    from icml.tools.shapleig.covariances import shapley_covariances
+    from icml.tools.shapleig.design import Result, ShapleyDesign, estimate
+    from icml.tools.shapleig.estimates import Estimate, Stopping
+    from icml.tools.shapleig.semivalues import exact_values
+    from icml.tools.shapleig.study import Study
+
+_HOMES = {
+    "Estimate": "estimates",
+    "Result": "design",
+    "ShapleyDesign": "design",
+    "Stopping": "estimates",
+    "Study": "study",
+    "estimate": "design",
+    "exact_values": "semivalues",
+    "shapley_covariances": "covariances",
+}
 
 __all__ = [
     "Estimate",
@@ -28,3 +46,5 @@ __all__ = [
     "exact_values",
     "shapley_covariances",
 ]
+
+__getattr__ = attach(__name__, _HOMES)

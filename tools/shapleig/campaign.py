@@ -13,7 +13,7 @@ from typing import Any
 from icml.formats.errors import WorkError
 from icml.tools.shapleig import execute
 from icml.tools.shapleig.candidates import Coalition, mask_of
-from icml.tools.shapleig.estimate import Stopping
+from icml.tools.shapleig.estimates import Stopping
 from icml.tools.shapleig.results import Told
 from icml.tools.shapleig.study import Study
 

@@ -192,7 +192,7 @@ def command(
             raise InputError(f"{flag} is not for '{action}'")
     from icml.cli.progress import Reporter
     from icml.tools.shapleig.criteria import parse_criterion
-    from icml.tools.shapleig.estimate import Stopping
+    from icml.tools.shapleig.estimates import Stopping
 
     call = _Call(
         action=action,

@@ -19,7 +19,7 @@ from icml.tools.shapleig import candidates as pools
 from icml.tools.shapleig.candidates import Coalition, Mask, key_of, mask_of, signs
 from icml.tools.shapleig.costs import CostModel
 from icml.tools.shapleig.criteria import Criterion, parse_criterion, resolve, score
-from icml.tools.shapleig.estimate import Estimate, infer
+from icml.tools.shapleig.estimates import Estimate, infer
 from icml.tools.shapleig.evaluations import Evaluations
 from icml.tools.shapleig.hyperparameters import Fitted, MapFit
 from icml.tools.shapleig.posterior import Candidates, Posterior
@@ -279,7 +279,7 @@ class ShapleyDesign:
 
     def stop(self, tol: float | str | None = None, stable_top: int | None = None) -> bool:
         """Whether the estimate is good enough; see `estimate.Stopping`."""
-        from icml.tools.shapleig.estimate import Stopping
+        from icml.tools.shapleig.estimates import Stopping
 
         return Stopping.parse(tol, stable_top).reason(self.estimate, seed=self.settings.seed) is not None
 
@@ -331,7 +331,7 @@ def estimate(
         tol, stable_top: end earlier, see `Stopping`.
         should_stop: asked before every evaluation.
     """
-    from icml.tools.shapleig.estimate import Stopping
+    from icml.tools.shapleig.estimates import Stopping
 
     if budget < 3:
         raise InputError(f"expected a budget of at least 3 evaluations, got {budget}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from icml.tools.shapleig.coalition_text import Players
 from icml.tools.shapleig.design import ShapleyDesign
-from icml.tools.shapleig.estimate import Estimate
+from icml.tools.shapleig.estimates import Estimate
 
 TABLE_HEADER = ("player", "value", "sd", "low", "high", "rank")
 _CURVE_POINTS = 16

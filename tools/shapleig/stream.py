@@ -14,7 +14,7 @@ from icml.formats.errors import InputError
 from icml.tools.shapleig.candidates import Mask, mask_of
 from icml.tools.shapleig.coalition_text import Form, Players
 from icml.tools.shapleig.design import ShapleyDesign
-from icml.tools.shapleig.estimate import Stopping
+from icml.tools.shapleig.estimates import Stopping
 from icml.tools.shapleig.results import FAILED, Told, parse_value
 from icml.tools.shapleig.study import Study
 
