@@ -192,7 +192,8 @@ class Solver {
         const int hot = pricing() ? plan().hot : 0;
         const int steps = std::max(1, ascent_->cooling_steps_left());
         const double sweeps = hot > 0 ? std::min(30, options_.sweeps) : 0.7 * options_.sweeps;
-        const int each = std::max(1, static_cast<int>(std::lround(sweeps / steps)));
+        const double thorough = options_.cliques ? affordable_sweeps() : 0;
+        const int each = std::max(1, static_cast<int>(std::lround(std::max(sweeps, thorough) / steps)));
         sweeps_left_ = options_.sweeps;
         while (ascent_->cooling_steps_left() > hot && !done()) {
             if (cold_enough(ascent_->cooling_steps_left())) return;
@@ -215,8 +216,17 @@ class Solver {
         return gap_closed();
     }
 
+    /// Sweeps that cost next to nothing on a small pool; where cliques share most of their edges they are
+    /// needed.
+    int affordable_sweeps() const {
+        constexpr int64_t cheap = 20'000'000; // entries, swept in a tenth of a second
+        const int64_t most = 40 * int64_t{options_.sweeps};
+        return static_cast<int>(std::min(most, cheap / std::max<int64_t>(1, pool_.entries())));
+    }
+
     /// Sweeps at the final mu until the gap to the pool's own optimum is small or the sweeps are used up.
     void settle() {
+        sweeps_left_ = std::max(sweeps_left_, affordable_sweeps());
         while (sweeps_left_ > 0 && !done() && !gap_closed()) {
             const int now = std::min(sweeps_left_, sweeps_between_certificates);
             sweep_and_certify(now);
