@@ -292,24 +292,26 @@ def _worth(items: Packing) -> list[int]:
 def _parts(items: Packing, packed: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """For each packed item, the least element of its part: elements that share an item are in one part.
 
-    Every element points at the least element known to be in its part. Items pass on the least of what their elements
-    point at, to the elements and to what these pointed at, and pointers are followed to their ends, until nothing
-    changes: a logarithmic number of rounds.
+    Every element points at the least element known to be in its part. In a round, each item hooks what its elements
+    point at to the least of that, and pointers are followed to their ends; an item whose elements point at the same
+    element is done, for whatever that is hooked to later, they follow together.
     """
     size = np.diff(items.ptr)[packed]
     members = items.elements[np.repeat(items.y > 0, np.diff(items.ptr))].astype(np.int64)
-    start = np.cumsum(size) - size
+    first = items.elements[items.ptr[packed]]
     least = np.arange(n)
-    while True:
+    while len(size):
+        start = np.cumsum(size) - size
         pointed = least[members]
-        joined = np.minimum.reduceat(pointed, start)
-        shared = np.repeat(joined, size)
-        if np.array_equal(pointed, shared):
-            return joined
-        np.minimum.at(least, members, shared)
-        np.minimum.at(least, pointed, shared)
+        shared = np.repeat(np.minimum.reduceat(pointed, start), size)
+        differ = pointed != shared
+        np.minimum.at(least, pointed[differ], shared[differ])
         while not np.array_equal(least[least], least):
             least = least[least]
+        open_items = np.logical_or.reduceat(differ, start)
+        members, size = members[np.repeat(open_items, size)], size[open_items]
+    parts: NDArray[np.int64] = least[first]
+    return parts
 
 
 def _integer_bound(items: Packing, m: int) -> int:
