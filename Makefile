@@ -51,7 +51,7 @@ sanitize: $(VENV)/test.stamp
 	$(BIN)/cmake --build $(BUILD)
 	ICML_KERNELS=$(abspath $(BUILD)) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
 	  LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider -m "not slow" tests/formats tests/cclust_lb tests/kmeans_dyn tests/nneinfact
+	  $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) -m "not slow" tests/formats tests/cclust_lb tests/kmeans_dyn tests/nneinfact
 
 bench: $(VENV)/bench.stamp
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done

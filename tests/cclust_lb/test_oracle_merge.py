@@ -153,7 +153,11 @@ def test_large_weights_below_the_limit_are_taken() -> None:
 
 
 def test_too_many_nodes_are_refused() -> None:
-    assert merge_edges([0], [2**30 - 1]).n == 2**30
+    assert merge_edges([0], [10_000_001]).n == 10_000_002
+    with pytest.raises(
+        InputError, match="10000003 nodes but only 1 edges: at most 10000000 nodes may have none"
+    ):
+        merge_edges([0], [10_000_002])
     for arguments in (([0], [2**30]), ([2**62], [1]), ([0], [1], None)):
         with pytest.raises(InputError, match="at most 1073741824 nodes are supported"):
             merge_edges(*arguments, n=2**30 + 1 if len(arguments) == 3 else None)

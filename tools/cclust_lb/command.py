@@ -28,6 +28,10 @@ _BOUND, _CLUSTERING = "Bound", "Clustering"
 _PARTS = ("read", "merge", "enumerate", "solve", "cycles", "stars", "heuristic", "total")
 
 
+EXACT_TOTAL = 2.0**53
+"""Up to here sums of whole weights are exact in double precision."""
+
+
 class ProblemName(StrEnum):
     """Choices of --problem."""
 
@@ -238,7 +242,9 @@ def command(
         outputs.refuse_with_verify({"--clusters": clusters, "--heuristic": heuristic, "--trace": trace})
         _verify(verify, signed, problem, outputs)
         return
-    chosen = _choose(problem, signed, report)
+    chosen = _choose(problem, edges, signed, report)
+    if float(signed.weight.sum()) > EXACT_TOTAL:
+        report.warn("the weights add up to more than 2^53: the heuristic may overlook the small ones")
     labels = None if clusters is None else _read_labels(clusters, edges, chosen)
     report.detail(f"read {edges.source}: {len(edges.u)} rows, {signed.m} edges, {read_seconds:.2f} s")
     with Anytime(trace=trace) as run:
@@ -285,6 +291,8 @@ class _Outputs:
             raise InputError(
                 "--json and --out-clusters - both go to standard output; give one of them a file"
             )
+        if inputs.count("-") > 1 or ("-" in map(str, inputs[1:]) and inputs[0] == "-"):
+            raise InputError("standard input can be read only once: give the graph or the clusters a file")
         taken = {os.path.realpath(path): "the input" for path in inputs if path is not None and path != "-"}
         for option, path in {
             "--output": self.output,
@@ -391,7 +399,7 @@ def _merge(edges: EdgeList, merge: MergePolicy, weights: WeightMode) -> SignedGr
         raise InputError(error.message, edges.source) from error
 
 
-def _choose(problem: ProblemName, graph: SignedGraph, report: Reporter) -> Problem:
+def _choose(problem: ProblemName, edges: EdgeList, graph: SignedGraph, report: Reporter) -> Problem:
     from icml.tools.cclust_lb.problem import Problem, check_problem, choose_problem
 
     if problem is not ProblemName.AUTO:
@@ -399,6 +407,10 @@ def _choose(problem: ProblemName, graph: SignedGraph, report: Reporter) -> Probl
         check_problem(graph, chosen)
         return chosen
     chosen = choose_problem(graph)
+    if edges.value is not None and bool((edges.value < 0).any()) and not chosen.signed:
+        raise InputError(
+            "every negative edge cancels out, so all pairs agree; say which --problem is meant", edges.source
+        )
     reason = (
         "there are negative edges" if chosen.signed else "a plain edge list: missing pairs count as negative"
     )

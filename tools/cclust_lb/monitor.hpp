@@ -16,6 +16,9 @@ class Monitor {
 
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
+    /// Seconds in all; infinite without a limit.
+    double limit() const { return seconds_; }
+
     /// Whether to wind up now, which takes about reserve() seconds; stays true.
     bool expired() {
         if (reason_ != Finish::converged) return true;

@@ -18,6 +18,8 @@ from icml.formats.errors import InputError
 
 MERGE_POLICIES = ("sum", "first", "last", "drop")
 WEIGHT_MODES = ("unit", "abs")
+MAX_ISOLATED = 10_000_000
+"""Nodes without an edge take memory all the same; a header that promises more of them is taken for a mistake."""
 MAX_NODES = 2**30
 MAX_EDGES = 2**31 - 2
 MAX_WHOLE_WEIGHT = 2.0**62
@@ -227,6 +229,8 @@ def _count_nodes(u: NDArray[np.int64], v: NDArray[np.int64], n: int | None) -> i
         raise InputError(f"node numbers must be in 0..{nodes - 1}, got {low if low < 0 else high}")
     if nodes > MAX_NODES:
         raise InputError(f"at most {MAX_NODES} nodes are supported, got {nodes}")
+    if nodes > 2 * len(u) + MAX_ISOLATED:
+        raise InputError(f"{nodes} nodes but only {len(u)} edges: at most {MAX_ISOLATED} nodes may have none")
     return nodes
 
 

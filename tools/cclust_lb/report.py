@@ -69,7 +69,9 @@ def ratios(graph: SignedGraph, bound: Bound, cost: float) -> Ratios:
         return Ratios(cost / lower, agree, cut, optimal=cost <= lower)
     if cost == 0:
         return Ratios(1.0, agree, cut, optimal=True)
-    note = "no disagreement ratio: no obstruction was found, so the bound is 0 while the cost is not"
+    note = (
+        "no disagreement ratio: the bound is 0 while the cost is not; no obstruction found carries any weight"
+    )
     return Ratios(None, agree, cut, optimal=False, note=note)
 
 
@@ -126,7 +128,8 @@ def table(figures: dict[str, Any]) -> str:
         ("problem", figures["problem"]),
         (
             "graph",
-            f"{figures['n']} nodes, {figures['m']} edges, {figures['negative']} negative{_dropped_text(figures)}",
+            f"{_count(figures['n'], 'node')}, {_count(figures['m'], 'edge')}, {figures['negative']} negative"
+            + _dropped_text(figures),
         ),
         ("lower bound", _bound_text(figures)),
         ("proof", f"{obstructions or 'no obstruction'} ({figures['finished']})"),
@@ -194,7 +197,7 @@ def _count(count: int, name: str) -> str:
 
 def _dropped_text(figures: dict[str, Any]) -> str:
     loops, zero_sum = figures["dropped"]["loops"], figures["dropped"]["zero_sum"]
-    parts = [_count(loops, "self-loop")] * bool(loops) + [f"{zero_sum} pairs that cancel out"] * bool(
+    parts = [_count(loops, "self-loop")] * bool(loops) + [_count(zero_sum, "cancelling pair")] * bool(
         zero_sum
     )
     return f"; {' and '.join(parts)} dropped" if parts else ""
