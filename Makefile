@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 BUILD := build/sanitize
 SOURCES := $(wildcard formats/*.cpp formats/*.hpp tools/*/*.cpp tools/*/*.hpp)
+# The tests whose subject has a kernel.
+KERNEL_TESTS = $(wildcard $(patsubst %/_kernel.cpp,tests/%,$(patsubst tools/%,%,$(wildcard formats/_kernel.cpp tools/*/_kernel.cpp))))
 PACKAGING := pyproject.toml constraints.txt CMakeLists.txt cli/package_main.py $(wildcard man/*)
 # More workers than cores only slow the timing tests down.
 WORKERS ?= 2
@@ -51,7 +53,7 @@ sanitize: $(VENV)/test.stamp
 	$(BIN)/cmake --build $(BUILD)
 	ICML_KERNELS=$(abspath $(BUILD)) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
 	  LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	  $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) -m "not slow" tests/formats tests/cclust_lb tests/kmeans_dyn tests/nneinfact
+	  $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) -m "not slow" $(KERNEL_TESTS)
 
 bench: $(VENV)/bench.stamp
 	for script in bench/*.py; do $(BIN)/python $$script || exit 1; done

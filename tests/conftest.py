@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,12 @@ def _load_kernels(folder: Path) -> None:
 
 if SANITIZED:
     _load_kernels(Path(SANITIZED))
+
+
+# A suite started in the background (`make test &` from a script) inherits an ignored SIGINT and would pass it on to
+# the programs that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
