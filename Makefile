@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
 BUILD := build/sanitize
-SOURCES := $(wildcard formats/*.cpp formats/*.hpp tools/*/*.cpp tools/*/*.hpp)
+SOURCES := $(wildcard formats/*.cpp formats/*.hpp tools/*.hpp tools/*/*.cpp tools/*/*.hpp)
 # The tests whose subject has a kernel.
 KERNEL_TESTS = $(wildcard $(patsubst %/_kernel.cpp,tests/%,$(patsubst tools/%,%,$(wildcard formats/_kernel.cpp tools/*/_kernel.cpp))))
 PACKAGING := pyproject.toml constraints.txt CMakeLists.txt cli/package_main.py $(wildcard man/*)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from icml.formats.errors import InputError
 from icml.tools.kmeans_dyn import DynamicKCenter, Result
@@ -137,6 +140,12 @@ def _tampered(path: Path, name: str, change: object) -> Path:
         ("state_counters", lambda a: a[:2]),
         ("state_layers", lambda a: a * 1_000_000),
         ("state_division", lambda a: a[:0]),
+        ("state_far", lambda a: a * np.nan),
+        ("state_limits", lambda a: a * np.nan),
+        ("state_coordinates", lambda a: a * np.inf),
+        ("latest_words", lambda a: a[:-1]),
+        ("latest_words", lambda a: a[:, 0]),
+        ("latest_words", lambda a: a * np.nan),
         ("meta", lambda a: a[:-3]),
     ],
 )
@@ -144,6 +153,77 @@ def test_damage_is_found(tmp_path: Path, name: str, change: object) -> None:
     path = _tampered(_saved(tmp_path), name, change)
     with pytest.raises(InputError, match="checkpoint"):
         _model().load(path)
+
+
+def test_a_member_that_is_a_free_slot_is_found(tmp_path: Path) -> None:
+    model = _model()
+    model.insert(range(3000), np.zeros((3000, 3)))
+    model.delete([5])
+    model.save(tmp_path / "state.npz")
+    free = np.load(tmp_path / "state.npz")["state_free"][0]
+    path = _tampered(
+        tmp_path / "state.npz", "state_members", lambda a: np.where(np.arange(len(a)) == 7, free, a)
+    )
+    with pytest.raises(InputError, match="a member that is no live point"):
+        _model().load(path)
+
+
+def test_rows_beyond_the_matrix_are_found(tmp_path: Path) -> None:
+    matrix = 1.0 - np.eye(50)
+    model = _model(metric="precomputed", matrix=matrix)
+    model.insert(range(50))
+    model.query()
+    model.save(tmp_path / "state.npz")
+    for name in ("state_coordinates", "state_sample"):
+        path = _tampered(tmp_path / "state.npz", name, lambda a: a + 1e9)
+        with pytest.raises(InputError, match="damaged checkpoint"):
+            _model(metric="precomputed", matrix=matrix).load(path)
+        model.save(path)
+    resumed = _model(metric="precomputed", matrix=matrix)
+    resumed.load(_tampered(tmp_path / "state.npz", "latest_words", lambda a: a + 1e9))
+    with pytest.raises(InputError, match="a center is no point"):
+        resumed.score([[3.0]])
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_any_damage_is_found_or_does_no_harm(data: st.DataObject) -> None:
+    """Whatever loads keeps the invariants and goes on working; the sanitizers see what it touches."""
+    saved = _small_state()
+    name = data.draw(st.sampled_from(sorted(saved)))
+    values = saved[name].copy()
+    if not len(values):
+        return
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(values) - 1))
+        if values.dtype == np.float64:
+            values[at] = data.draw(st.floats() | st.sampled_from(values.tolist()))
+        elif values.dtype == np.int64:
+            values[at] = data.draw(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3010))
+        else:
+            values[at] = data.draw(st.integers(0, 255))
+    model = _model()
+    structure = model.prepare(2)
+    try:
+        structure.load(saved | {name: values})
+    except ValueError:
+        return
+    structure.validate()
+    ids = structure.ids()
+    structure.erase(ids[:50], 0)
+    structure.insert([f"new {i}" for i in range(300)], np.arange(600.0).reshape(300, 2))
+    structure.answer(3, 12, 0.1)
+    structure.validate()
+
+
+@functools.cache
+def _small_state() -> dict[str, np.ndarray]:
+    model = _model()
+    model.insert([f"p{i}" for i in range(600)], np.random.default_rng(1).normal(size=(600, 2)))
+    model.delete([f"p{i}" for i in range(0, 200, 3)])
+    model.query()
+    assert model._structure is not None
+    return model._structure.save()
 
 
 def test_other_files_and_versions_are_refused(tmp_path: Path) -> None:

@@ -152,16 +152,18 @@ def test_binary_and_text_tables_give_the_same(icml: Icml, kind: str) -> None:
         from pyarrow import parquet
 
         parquet.write_table(pyarrow.table({f"x{i}": x[:, i] for i in range(4)}), path)
-    done = icml("kcenter-dyn", path, "-k", "5", "-z", "0.1%", "--query-every", "2000", "--static", "-q")
+    done = icml("kcenter-dyn", path, "-k", "5", "-z", "0.1%", "--query-every", "1000", "-q")
+    whole = icml("kcenter-dyn", path, "-k", "5", "-z", "0.1%", "--static", "-q")
     model = DynamicKCenter(5, "0.1%")
-    for begin in range(0, 5000, 2000):
-        model.insert(range(begin, min(5000, begin + 2000)), x[begin : begin + 2000])
-        if begin < 4000:
-            model.query()
+    expected = []
+    for begin in range(0, 5000, 1000):
+        model.insert(range(begin, begin + 1000), x[begin : begin + 1000])
+        expected.append((begin + 1000, model.query().radius))
+    assert [(answer["t"], answer["radius"]) for answer in _answers(done.stdout)] == expected
+    model = DynamicKCenter(5, "0.1%")
+    model.insert(range(5000), x)
     model.rebuild()
-    answers = _answers(done.stdout)
-    assert [answer["t"] for answer in answers] == [2000, 4000, 5000]
-    assert answers[-1]["radius"] == model.query().radius
+    assert [answer["radius"] for answer in _answers(whole.stdout)] == [model.query().radius]
 
 
 def test_precomputed_distances(icml: Icml) -> None:
@@ -293,6 +295,12 @@ def test_a_closed_pipe_ends_quietly(icml: Icml) -> None:
     [
         ("+ a 1 2\n+ b 1\n", "stdin:2: expected 2 coordinates, got 1"),
         ("+ a 1 2\n\n# c\n+ b 1 x\n", "stdin:4: a coordinate is no number: 'x'"),
+        ("+ a 0,5\n", "stdin:1: a coordinate is no number: '0,5'"),
+        ("id,x,name\na,1,Paris\n", "stdin:2: a coordinate is no number: 'Paris'; --columns chooses others"),
+        ("+ a 1\n= -\n", "stdin:2: a checkpoint takes one file name"),
+        ("+ a 1\n= a b\n", "stdin:2: a checkpoint takes one path"),
+        ("+ a 1\n? 0\n", "stdin:2: k of a query must be from 1 to 2, got 0"),
+        ("+ a 1\n" + "+ b" + " 1" * (1 << 23) + "0", "stdin:2: the line is longer than 16 MiB"),
         ("+ a 1 2\n+ b nan 2\n", "stdin:2: a coordinate is not a finite number: 'nan'"),
         ("+ a 1 2\n+ b inf 2\n", "stdin:2: a coordinate is not a finite number"),
         ("+ a 1e300 2\n", "stdin:1: a coordinate is beyond 1e30"),
@@ -331,7 +339,40 @@ def _feed(text: str) -> None:
     run = StreamRun(model, Sink(lambda _: None, lambda _: None, save, lambda: False), Schedule())
     head = Content(bytearray(text.encode()), "stdin", "")
     layout = find_layout(head, Columns(), "euclidean", timed=False)
-    run.run_lines([text.encode()], layout, "stdin")
+    run.run_lines([text.encode()[layout.skip :]], layout, "stdin")
+
+
+def test_input_without_line_ends_does_not_fill_memory(icml: Icml) -> None:
+    done = icml("kcenter-dyn", "-k", "1", "-z", "0", stdin=bytes(40 << 20), code=2)
+    assert done.stderr == "icml kcenter-dyn: stdin: a line is longer than 16 MiB; is this text?\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "separator"),
+    [
+        *(("+ a 0,5", " "), ("+\ta b\t0,5", "\t"), ("+,a b,0.5", ","), ("+;a;0,5", ";"), ("+ , a , 1", ",")),
+        *(("# c\n\n  + a 1;5", " "), ("?", " "), ("?\n\n?\n+,a,1", ","), ("- a,b", " "), ("= a,b.npz", " ")),
+    ],
+)
+def test_the_operation_tells_the_separator(line: str, separator: str) -> None:
+    head = Content(bytearray(f"{line}\n".encode()), "stdin", "")
+    layout = find_layout(head, Columns(), "euclidean", timed=False)
+    assert (layout.separator, layout.implied, layout.columns) == (separator, False, [])
+
+
+@pytest.mark.parametrize("plotted", [False, True])
+def test_answers_are_remembered_for_a_picture_only(tmp_path: Path, plotted: bool) -> None:
+    from icml.cli.progress import Reporter
+    from icml.tools.kmeans_dyn.command import _Writer
+
+    model = DynamicKCenter(1, 0)
+    model.insert([1], [[0.0]])
+    with Reporter("kcenter-dyn", quiet=True).progress("reading") as line:
+        writer = _Writer(model, str(tmp_path / "o"), False, False, False, None, plotted, line)
+        with writer:
+            for _ in range(3):
+                writer.result(model.query())
+    assert (writer.answers, len(writer.history)) == (3, 3 * plotted)
 
 
 def test_a_bad_line_ends_the_program_with_one_line(icml: Icml) -> None:
@@ -360,6 +401,7 @@ def test_conflicts_can_be_skipped_or_replaced(icml: Icml) -> None:
         (("-k", "2", "-z", "1", "--eps", "0"), "eps must be in (0, 1]"),
         (("-k", "2", "-z", "1", "--metric", "precomputed"), "go together"),
         (("-k", "2", "-z", "1", "--checkpoint-every", "5"), "needs --checkpoint"),
+        (("-k", "2", "-z", "1", "--static", "--query-every", "5"), "--static answers once"),
         (("-k", "2", "-z", "1", "--resume", "none.npz"), "No such file"),
         (("-k", "2", "-z", "1", "--window", "5", "--window-time", "3"), "either by count or by time"),
         (("-k", "2", "-z", "1", "--metric", "haversine", "--dim", "3"), "haversine takes 2"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -466,7 +468,63 @@ def test_certificate_is_never_below_the_exact_radius_at_extreme_ratios() -> None
     check_guarantee(model, dict(enumerate(x)), model.query())
 
 
+def test_certificate_is_exact_where_that_is_cheap_and_holds_where_it_is_not() -> None:
+    rng = np.random.default_rng(14)
+    for n, d, k in ((20_000, 4, 10), (20_000, 300, 40)):
+        x = rng.normal(size=(n, d)) + 20 * rng.normal(size=(5, d))[rng.integers(5, size=n)]
+        model = DynamicKCenter(k, 50, seed=1)
+        model.insert(range(n), x)
+        result = model.query()
+        exact = check_guarantee(model, dict(enumerate(x)), result)
+        if d == 4:
+            assert result.radius == pytest.approx(exact, rel=1e-12)
+            owner = distances("euclidean", x, result.coordinates).argmin(axis=1)
+            kept = ~np.isin(np.arange(n), result.outliers)
+            assert np.abs(np.bincount(owner[kept], minlength=len(result.centers)) - result.sizes).sum() < n
+        else:
+            assert result.radius > 1.01 * exact, "too much work to be exact, or this tests nothing"
+
+
+def test_the_first_answer_builds_anew_only_if_it_is_bad() -> None:
+    rng = np.random.default_rng(15)
+    calm = rng.normal(size=(20_000, 3))
+    shrunk = np.concatenate([calm, calm * 1e-9])
+    for x, gone, more in ((calm, 0, 0), (shrunk, 20_000, 1)):
+        model = DynamicKCenter(10, 20, seed=1)
+        model.insert(range(len(x)), x)
+        model.delete(range(gone))
+        before = model.counters()["full_rebuilds"]
+        result = model.query()
+        assert model.counters()["full_rebuilds"] == before + more
+        fresh = DynamicKCenter(10, 20, seed=2)
+        fresh.insert(range(len(x) - gone), x[gone:])
+        fresh.rebuild()
+        assert result.radius <= 1.3 * fresh.query().radius
+
+
+def test_eps_next_to_nothing() -> None:
+    x = np.random.default_rng(16).normal(size=(1500, 2))
+    model = DynamicKCenter(3, 100, eps=1e-12)
+    model.insert(range(1500), x)
+    result = model.query()
+    check_guarantee(model, dict(enumerate(x)), result)
+    assert (len(result.outliers), result.coreset) == (100, 1500)
+
+
+def test_more_pairs_than_memory_are_refused() -> None:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    n = int((memory / 8) ** 0.5 * 1.02)
+    model = DynamicKCenter(100, 0, eps=1e-6)
+    model.insert(range(n), np.arange(float(n))[:, None])
+    with pytest.raises(
+        InputError, match=rf"comparing {n} points pairwise takes \d+ GB of memory; a smaller k"
+    ):
+        model.query()
+
+
 def test_outliers_as_number_share_and_text() -> None:
+    assert Outliers.of("0.7%").count(1000) == Outliers.of(0.007).count(1000) == 7
+    assert Outliers.of("28.99%").count(10_000) == 2899
     assert Outliers.of("0.1%").count(5000) == 5
     assert Outliers.of("12").count(5) == 12
     assert Outliers.of(0.01).count(250) == 2

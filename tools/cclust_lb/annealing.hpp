@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "../random.hpp"
 #include "arc_graph.hpp"
 #include "budget.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -12,9 +12,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "../random.hpp"
 #include "graph.hpp"
 #include "pool.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

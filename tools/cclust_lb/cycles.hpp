@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "ascent.hpp"
 #include "graph.hpp"
 #include "monitor.hpp"
 #include "path_search.hpp"
 #include "pool.hpp"
 #include "pricing.hpp"
-#include "random.hpp"
 #include "triangles.hpp"
 #include "two_sides.hpp"
 

@@ -8,11 +8,11 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "arc_graph.hpp"
 #include "budget.hpp"
 #include "local_search.hpp"
 #include "multilevel.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "arc_graph.hpp"
 #include "budget.hpp"
 #include "local_search.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "arc_graph.hpp"
 #include "budget.hpp"
 #include "local_search.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "random.hpp"
+#include "../random.hpp"
 
 namespace icml::cclust {
 

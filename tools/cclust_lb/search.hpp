@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../random.hpp"
 #include "annealing.hpp"
 #include "arc_graph.hpp"
 #include "budget.hpp"
@@ -21,7 +22,6 @@
 #include "local_search.hpp"
 #include "multilevel.hpp"
 #include "pivot.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../random.hpp"
 #include "ascent.hpp"
 #include "cliques.hpp"
 #include "cycles.hpp"
@@ -21,7 +22,6 @@
 #include "pairs.hpp"
 #include "pool.hpp"
 #include "pricing.hpp"
-#include "random.hpp"
 #include "rounding.hpp"
 #include "stars.hpp"
 #include "triangles.hpp"

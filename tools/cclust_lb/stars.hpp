@@ -10,13 +10,13 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "ascent.hpp"
 #include "graph.hpp"
 #include "monitor.hpp"
 #include "pairs.hpp"
 #include "pool.hpp"
 #include "pricing.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "../random.hpp"
 #include "graph.hpp"
 #include "pool.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

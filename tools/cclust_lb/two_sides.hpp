@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "../random.hpp"
 #include "graph.hpp"
-#include "random.hpp"
 
 namespace icml::cclust {
 

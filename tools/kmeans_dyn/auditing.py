@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from icml.tools.kmeans_dyn.dynamic import DynamicKCenter, Result
 from icml.tools.kmeans_dyn.metrics import Floats, distances
@@ -67,7 +66,7 @@ def audit(model: DynamicKCenter, result: Result, *, bound: bool = True) -> Audit
         return Audit(0.0, 0, len(ids), True, ids, None)
     allowed = min(int((1 + model.eps) * result.z), result.n - 1)
     distance = distances_to_centers(model, result)
-    exact = _nth_largest(distance, allowed)
+    exact = exact_radius(distance, allowed)
     ids = structure.ids()
     beyond = int(np.count_nonzero(distance > result.radius * (1 + _ROUNDING)))
     lower = None
@@ -77,6 +76,7 @@ def audit(model: DynamicKCenter, result: Result, *, bound: bool = True) -> Audit
     return Audit(exact, beyond, allowed, beyond <= allowed, outliers, lower)
 
 
-def _nth_largest(values: NDArray[np.float64], n: int) -> float:
-    """The largest value when the n largest are left out."""
-    return float(np.partition(values, len(values) - 1 - n)[len(values) - 1 - n])
+def exact_radius(distance: Floats, discarded: int) -> float:
+    """The largest of the distances when the `discarded` largest are left out."""
+    at = len(distance) - 1 - discarded
+    return float(np.partition(distance, at)[at]) if at >= 0 else 0.0

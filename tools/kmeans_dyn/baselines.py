@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from icml.tools.kmeans_dyn.auditing import exact_radius
 from icml.tools.kmeans_dyn.dynamic import DynamicKCenter, Result
 from icml.tools.kmeans_dyn.metrics import Floats, distances
 
 RESTARTS = 5
-
-
-def exact_radius(distance: Floats, allowed: int) -> float:
-    """The largest of the distances when the `allowed` largest are left out."""
-    at = len(distance) - 1 - allowed
-    return float(np.partition(distance, at)[at]) if at >= 0 else 0.0
 
 
 def farthest_first(
@@ -43,12 +38,7 @@ def compare(model: DynamicKCenter, result: Result) -> dict[str, float | None]:
     """
     if model._structure is None or not len(result.centers):
         return {"gonzalez": None, "random_greedy": None, "minibatch_kmeans": None}
-    words = model.metric in ("precomputed", "cosine", "haversine")
-    x = (
-        model._structure.words()
-        if words and model.metric == "precomputed"
-        else model._structure.coordinates()
-    )
+    x = model._structure.words() if model.metric == "precomputed" else model._structure.coordinates()
     allowed = model.outliers.allowed(result.n, model.eps)
     rng = np.random.default_rng(model.seed)
 

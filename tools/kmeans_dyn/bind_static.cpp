@@ -35,7 +35,7 @@ nb::tuple greedy_disks(const Rows &distances, const Integers &weights, int k, st
     {
         const nb::gil_scoped_release release;
         const Poll poll = poll_signals();
-        disks = smallest_disks(problem, 0, poll);
+        disks = smallest_disks(problem, {}, poll);
         centers = disks.centers;
         assignment = polish(problem, centers, poll);
     }

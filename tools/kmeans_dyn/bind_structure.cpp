@@ -69,7 +69,11 @@ nb::tuple nearest(const Structure &structure, const Rows &centers, const Rows &p
     if (static_cast<int>(centers.shape(1)) != space.width)
         throw std::invalid_argument("centers of another space");
     Blocks blocks(space.width);
-    for (std::size_t j = 0; j < centers.shape(0); ++j) blocks.push(centers.data() + j * centers.shape(1));
+    for (std::size_t j = 0; j < centers.shape(0); ++j) {
+        const double *const center = centers.data() + j * centers.shape(1);
+        if (!space.holds(center)) throw std::invalid_argument("a center is no point");
+        blocks.push(center);
+    }
     std::vector<std::int64_t> index(points.shape(0));
     std::vector<double> distance(points.shape(0)), words(space.width);
     for (std::size_t i = 0; i < points.shape(0); ++i) {
@@ -108,6 +112,11 @@ void load(Structure &structure, const nb::dict &saved) {
             copy_if<std::int64_t>(value, [&](auto a, auto b) { arrays.integers[name].assign(a, b); }) ||
             copy_if<std::uint8_t>(value, [&](auto a, auto b) { arrays.texts[name].assign(a, b); });
         if (!known) throw BadState("array '" + name + "' has another type");
+    }
+    for (const auto &[name, text] : arrays.texts) {
+        PyObject *const decoded = PyUnicode_DecodeUTF8(text.data(), std::ssize(text), "strict");
+        if (!decoded) throw nb::python_error();
+        Py_DECREF(decoded);
     }
     structure.load(arrays);
 }

@@ -86,6 +86,8 @@ def _latest(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     if latest is None:
         return None
     words = np.ascontiguousarray(arrays["latest_words"], np.float64)
+    if words.ndim != 2 or len(words) != len(latest["ids"]) or not np.isfinite(words).all():
+        raise ValueError("damaged checkpoint: latest_words")
     return _Latest(list(latest["ids"]), words, float(latest["radius"]), int(latest["updates"]))
 
 

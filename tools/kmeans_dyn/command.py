@@ -163,7 +163,18 @@ def command(
             rich_help_panel=_RESULT,
         ),
     ] = False,
-    output: options.Output = options.STDOUT,
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            parser=options.output_name,
+            show_default=False,
+            rich_help_panel=_RESULT,
+            help="File for the answers, which grows line by line; standard output without it.",
+        ),
+    ] = options.STDOUT,
     plot: options.Plot = None,
     checkpoint: options.Checkpoint = None,
     checkpoint_every: Annotated[
@@ -200,6 +211,8 @@ def command(
         from icml.tools.kmeans_dyn.plot import require_matplotlib
 
         require_matplotlib()
+    if static and query_every:
+        raise InputError("--static answers once, at the end; it does not go with --query-every")
     if checkpoint_every and checkpoint is None:
         raise InputError("--checkpoint-every needs --checkpoint FILE")
     model = DynamicKCenter(
@@ -223,7 +236,7 @@ def command(
     when = RunSchedule(query_every, checkpoint_every, static)
     report = Reporter("kcenter-dyn", quiet=quiet, verbose=verbose, progress=progress)
     with Anytime(time_limit=time_limit) as run, report.progress("reading") as line:
-        writer = _Writer(model, output, list_outliers, audit, compare, checkpoint, line)
+        writer = _Writer(model, output, list_outliers, audit, compare, checkpoint, plot is not None, line)
         with writer:
             session = writer.session(when, run, on_conflict.value)
             _run(session, stream, chosen, model, run)
@@ -246,6 +259,7 @@ class _Writer:
     audit: bool
     compare: bool
     checkpoint: Path | None
+    plotted: bool
     line: ProgressLine
     history: list[dict[str, Any]] = field(default_factory=list)
     answers: int = 0
@@ -284,7 +298,8 @@ class _Writer:
             values["compare"] = comparison(self.model, result)
         self.write(values)
         self.answers += 1
-        self.history.append({key: values[key] for key in ("t", "radius", "opt_lower", "outliers", "z")})
+        if self.plotted:  # without a picture an endless stream must not fill memory
+            self.history.append({key: values[key] for key in ("t", "radius", "opt_lower", "outliers", "z")})
         self.line.update(text=f"{result.updates} updates, {result.n} points, radius {result.radius:.6g}")
         if self.audit and not values["audit"]["holds"]:
             found = values["audit"]

@@ -29,9 +29,10 @@ std::vector<Division> Coreset::divisions(double eps, std::int64_t z, std::int64_
     for (const auto &members : layers_.at(layers_.depth() - 1).members)
         for (const std::int32_t slot : members) distance.push_back(points_[slot].distance);
     std::sort(distance.begin(), distance.end(), std::greater<>());
+    const double step = std::max(eps * static_cast<double>(z), 1.0);
     std::vector<Division> result;
     for (int j = 0;; ++j) {
-        const auto wanted = std::min(static_cast<std::int64_t>(j * eps * static_cast<double>(z)), allowed);
+        const auto wanted = std::min(static_cast<std::int64_t>(j * step), allowed);
         const auto i = static_cast<std::size_t>(wanted);
         const double threshold = i < distance.size() ? distance[i] : 0;
         if (result.empty() || threshold < result.back().threshold) {
@@ -39,7 +40,7 @@ std::vector<Division> Coreset::divisions(double eps, std::int64_t z, std::int64_
                 std::lower_bound(distance.begin(), distance.end(), threshold, std::greater<>());
             result.push_back({threshold, beyond - distance.begin()});
         }
-        if (threshold == 0 || wanted == allowed || j * eps > 1 + eps) return result;
+        if (threshold == 0 || wanted == allowed) return result;
     }
 }
 

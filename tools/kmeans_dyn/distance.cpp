@@ -41,6 +41,13 @@ const Scans &scans(std::string_view instruction_set) {
 #pragma GCC optimize("fp-contract=off")
 #endif
 
+bool Space::holds(const double *words) const {
+    if (metric == Metric::hamming) return true;
+    if (metric == Metric::precomputed)
+        return words[0] >= 0 && words[0] < static_cast<double>(rows) && words[0] == std::floor(words[0]);
+    return std::all_of(words, words + width, [](double x) { return std::abs(x) <= largest_coordinate; });
+}
+
 double Space::raw_distance(const double *a, const double *b) const {
     double sum = 0;
     switch (metric) {

@@ -19,6 +19,7 @@ namespace icml::kcenter {
 enum class Metric : std::uint8_t { euclidean, manhattan, chebyshev, hamming, precomputed };
 
 inline constexpr int lanes = 16;
+inline constexpr double largest_coordinate = 1e30; // distances then fit into a float
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Where points live: the metric, and how many 8-byte words a point takes.
@@ -30,6 +31,8 @@ struct Space {
     const double *matrix = nullptr;
     std::int64_t rows = 0;
 
+    // Whether the words are a point whose distances can be computed.
+    bool holds(const double *words) const;
     double real(double raw) const { return metric == Metric::euclidean ? std::sqrt(raw) : raw; }
     double raw_distance(const double *a, const double *b) const;
     double distance(const double *a, const double *b) const { return real(raw_distance(a, b)); }

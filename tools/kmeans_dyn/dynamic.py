@@ -252,7 +252,7 @@ class DynamicKCenter:
             z: another number of outliers, not below a quarter of what it was made for.
 
         Raises:
-            InputError: k or z is out of that range.
+            InputError: k or z is out of that range, or k / eps too large for the memory there is.
         """
         start = time.perf_counter()
         n = len(self)
@@ -260,7 +260,10 @@ class DynamicKCenter:
         count = self._count(k, z)
         if self._structure is None:
             return self._empty(k, count, start)
-        found = self._structure.answer(k, count, self.sticky)
+        try:
+            found = self._structure.answer(k, count, self.sticky)
+        except ValueError as error:
+            raise InputError(str(error)) from None
         note = None if n > count else "no more points than outliers: nothing has to be covered"
         self._latest = _Latest(found["ids"], found["words"], found["radius"], self.updates)
         return Result(

@@ -10,7 +10,6 @@ namespace icml::kcenter {
 
 namespace {
 
-constexpr double largest_coordinate = 1e30; // distances then fit into a float
 constexpr double radians = std::numbers::pi / 180;
 
 void check(double x) {

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <utility>
+
+#include <unistd.h>
 
 namespace icml::kcenter {
 
@@ -120,6 +124,13 @@ std::int64_t StaticProblem::total() const {
 }
 
 void DistanceMatrix::resize(int size, const Scans &scans) {
+    const double bytes = static_cast<double>(size) * padded(size) * sizeof(float);
+    const double memory =
+        static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    if (bytes > memory / 2)
+        throw std::length_error("comparing " + std::to_string(size) + " points pairwise takes " +
+                                std::to_string(static_cast<int>(std::ceil(bytes / 1e9))) +
+                                " GB of memory; a smaller k or a larger eps makes them fewer");
     size_ = size;
     stride_ = padded(size);
     scans_ = &scans;
@@ -177,19 +188,19 @@ void DistanceMatrix::find_range(int threads) {
     greatest_ = greatest;
 }
 
-Disks smallest_disks(const StaticProblem &problem, float guess, const Poll &poll) {
+Disks smallest_disks(const StaticProblem &problem, const Guess &guess, const Poll &poll) {
     Search search(problem, poll);
     const float least = problem.distance.least(), greatest = problem.distance.greatest();
     if (greatest == 0) { // all points equal
         search.works(0);
         return search.best;
     }
-    float low = least / 2, high = greatest; // below `low` only radius 0 is left
-    if (guess > low && guess < high) {      // gallop away from the guess, faster and faster
-        float stride = tolerance;
-        bool worked = search.works(guess);
-        (worked ? high : low) = guess;
-        for (float r = guess;;) {
+    float low = least / 2, high = greatest;          // below `low` only radius 0 is left
+    if (guess.radius > low && guess.radius < high) { // gallop away from the guess, faster and faster
+        float stride = guess.doubt;
+        bool worked = search.works(guess.radius);
+        (worked ? high : low) = guess.radius;
+        for (float r = guess.radius;;) {
             r = worked ? r / stride : r * stride;
             if (!(r > least / 2 && r < greatest)) break;
             const bool works = search.works(r);
@@ -205,8 +216,10 @@ Disks smallest_disks(const StaticProblem &problem, float guess, const Poll &poll
     }
     if (low <= least / 2) {
         if (search.works(0)) return search.best;
-        if (search.disproved_zero()) // then the optimum is some distance between two points
-            search.best.disproved = std::max(search.best.disproved, std::nextafter(least, 0.0F));
+        const float below =
+            std::nextafter(least, 0.0F); // where 0 fails, so does all below the least distance
+        search.best.failed = std::max(search.best.failed, below);
+        if (search.disproved_zero()) search.best.disproved = std::max(search.best.disproved, below);
         if (search.best.centers.empty() || search.best.radius > high) search.works(high);
     } else if (high == greatest) {
         search.works(high);

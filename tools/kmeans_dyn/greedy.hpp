@@ -18,6 +18,7 @@ namespace icml::kcenter {
 // Pairwise distances, rounded to float, in rows padded with infinities.
 class DistanceMatrix {
   public:
+    // Both throw std::length_error for a matrix that takes more than half of the memory.
     void compute(const Space &space, const Blocks &points, const Scans &scans, int threads, const Poll &poll);
     void copy(const double *square, int size, const Scans &scans); // from a full matrix
 
@@ -57,8 +58,13 @@ struct Disks {
     float disproved = 0; // largest that left more than `strict`: no k disks of this radius do better
 };
 
-// `guess` is where the bisection starts, 0 for anywhere.
-Disks smallest_disks(const StaticProblem &problem, float guess, const Poll &poll);
+// Where the bisection starts: 0 for anywhere, and by what factor that may well be wrong.
+struct Guess {
+    float radius = 0;
+    float doubt = 1.01F;
+};
+
+Disks smallest_disks(const StaticProblem &problem, const Guess &guess, const Poll &poll);
 
 struct Assignment {
     std::vector<std::int32_t> owner; // which centre, -1 for what is given up

@@ -10,11 +10,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "../random.hpp"
 #include "distance.hpp"
-#include "random.hpp"
 
 namespace icml::kcenter {
 
@@ -124,10 +125,8 @@ class RadiusLadder {
     }
 
     void place_all(Guess &guess, std::vector<std::int32_t> &slots) {
-        for (std::size_t i = slots.size(); i > 0; --i) {
-            std::swap(slots[i - 1], slots[rng_.below(static_cast<std::uint32_t>(i))]);
-            place(guess, slots[i - 1]);
-        }
+        rng_.shuffle(std::span<std::int32_t>(slots));
+        for (const std::int32_t slot : slots) place(guess, slot);
     }
 
     Space space_;

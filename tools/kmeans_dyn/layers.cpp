@@ -20,7 +20,8 @@ int Settings::sample_size() const {
 }
 
 int Settings::fine_sample_size() const {
-    return std::max(sample_size(), static_cast<int>(std::ceil(2 * k / eps)));
+    constexpr double most = 1e8; // more points than anybody compares pairwise
+    return std::max(sample_size(), static_cast<int>(std::min(std::ceil(2 * k / eps), most)));
 }
 
 std::int64_t Settings::keep(std::int64_t n) const {
@@ -168,6 +169,12 @@ bool Layers::worn() const {
     return false;
 }
 
+double Layers::widest() const {
+    double widest = 0;
+    for (int d = 0; d + 1 < depth(); ++d) widest = std::max(widest, space_.real(at(d).limit));
+    return widest;
+}
+
 // Replaces the layers from this depth on. Nothing changes until everything is computed, so that the poll may
 // throw.
 void Layers::build_from(int from) {
@@ -212,7 +219,7 @@ Layers::Draft Layers::draw(std::vector<std::int32_t> &rest, int count, bool last
     layer.offered = static_cast<std::int64_t>(rest.size());
     for (int i = 0; i < count; ++i) {
         const std::size_t left = rest.size() - i;
-        if (left > 1) std::swap(rest[i], rest[i + rng_.below(static_cast<std::uint32_t>(left))]);
+        if (left > 1) std::swap(rest[i], rest[i + rng_.below(static_cast<std::int32_t>(left))]);
         layer.sample.push(points_.at(rest[i]));
     }
     std::vector<double> raw(rest.size(), 0.0);

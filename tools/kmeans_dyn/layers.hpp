@@ -12,9 +12,9 @@
 #include <memory>
 #include <vector>
 
+#include "../random.hpp"
 #include "distance.hpp"
 #include "points.hpp"
-#include "random.hpp"
 #include "state.hpp"
 
 namespace icml::kcenter {
@@ -72,6 +72,9 @@ class Layers {
     // Some layer lost three quarters of its members, so that its radius may say nothing about the points
     // left.
     bool worn() const;
+
+    // The largest radius of a layer, a first guess at the optimum; 0 while there is only the last one.
+    double widest() const;
 
     int depth() const { return static_cast<int>(order_.size()); }
     Layer &at(int depth) { return *pool_[order_[depth]]; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from icml.formats.source import Content
 
 OPERATIONS = ("+", "-", "?", "@", "=")
 _SEPARATORS = ("\t", ";", ",", " ")
+_SKIPPED = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*|\?[ \t]*)?\r?\n)*")
+_OPERATION = re.compile(rb"[ \t]*[-+?@=](?:[ \t]*([,;])|(\t| ))")
 LATITUDE, LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -65,18 +68,27 @@ def find_layout(head: Content, columns: Columns, metric: str, *, timed: bool) ->
     Raises:
         InputError: there is no column that was asked for, or none called latitude or longitude.
     """
+    if not columns.given and (separator := _after_operation(head)) is not None:
+        return Layout(separator)
     found = sample(head, _SEPARATORS)
     if not found.rows:
         return Layout(" ")
     first = found.rows[0]
     if not columns.given and first.fields[0] in OPERATIONS:
-        return Layout(found.separator)
+        return Layout(" ")  # nothing but queries so far
     if _is_header(first):
         roles = _named(first, columns, metric, timed, head.name)
         return Layout(found.separator, columns=roles, skip=first.end, first_line=first.line + 1)
     if columns.given:
         return Layout(found.separator, columns=_numbered(first, columns, timed, head.name))
     return Layout(found.separator, implied=True)
+
+
+def _after_operation(head: Content) -> str | None:
+    """What separates the first operation that takes something from it: a decimal comma later on must not mislead."""
+    begin = _SKIPPED.match(head.data)
+    found = _OPERATION.match(head.data, begin.end() if begin else 0)
+    return None if found is None else (found[1] or found[2]).decode()
 
 
 def _is_header(first: Row) -> bool:

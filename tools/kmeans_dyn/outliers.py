@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Self
 
 from icml.formats.errors import InputError
@@ -41,7 +42,7 @@ class Outliers:
     def _parse(cls, text: str) -> Self:
         match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)%", text)
         if match and float(match[1]) < 100:
-            return cls(float(match[1]) / 100, share=True)
+            return cls(float(Fraction(match[1]) / 100), share=True)
         if re.fullmatch(r"\d{1,15}", text):
             return cls(float(text))
         raise InputError(
@@ -49,8 +50,8 @@ class Outliers:
         )
 
     def count(self, n: int) -> int:
-        """The number of outliers among n points."""
-        return math.floor(self.value * n) if self.share else int(self.value)
+        """The number of outliers among n points; a share counts as the decimal number that it is written as."""
+        return math.floor(Fraction(str(self.value)) * n) if self.share else int(self.value)
 
     def allowed(self, n: int, eps: float) -> int:
         """How many points an answer may discard: floor((1 + eps) z), but never all."""

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "random.hpp"
+#include "../random.hpp"
 #include "state.hpp"
 
 namespace icml::kcenter {
@@ -22,7 +22,7 @@ namespace icml::kcenter {
 // table that sees millions of ids come and go never fills with tombstones.
 class IdIndex {
   public:
-    static std::uint64_t hash(std::string_view id) { return mix(std::hash<std::string_view>{}(id)); }
+    static std::uint64_t hash(std::string_view id) { return mix64(std::hash<std::string_view>{}(id)); }
 
     // The slot with this hash for which same(slot) holds, or -1.
     template <class Same> std::int32_t find(std::uint64_t hash, Same same) const {

@@ -8,6 +8,11 @@
 
 namespace icml::kcenter {
 
+namespace {
+constexpr std::size_t longest_line = std::size_t{1}
+                                     << 24; // what a pipe without line ends may fill memory with
+}
+
 using formats::LineError;
 using formats::quoted;
 
@@ -22,7 +27,12 @@ void Reader::push(std::string_view bytes, bool last) {
 // A whole line, or at the end what is left.
 bool Reader::take_line(std::string_view &line) {
     std::string_view rest = std::string_view(buffer_).substr(at_);
-    if (rest.empty() || (!last_ && !std::memchr(rest.data(), '\n', rest.size()))) return false;
+    if (rest.empty()) return false;
+    if (!last_ && !std::memchr(rest.data(), '\n', rest.size())) {
+        if (rest.size() <= longest_line) return false;
+        throw BadLine{line_ + 1, "the line is longer than " + std::to_string(longest_line >> 20) +
+                                     " MiB; is this text?"};
+    }
     const std::size_t before = rest.size();
     line = formats::take_line(rest);
     at_ += before - rest.size();
@@ -140,7 +150,7 @@ std::optional<Event> Reader::apply_row() {
     if (operation == Operation::insert || (operation == Operation::score && !layout_.ids_only)) {
         coordinates_.clear();
         for (std::size_t role = 3; role < layout_.columns.size(); ++role)
-            coordinates_.push_back(number(field(role), "a coordinate"));
+            coordinates_.push_back(number(field(role), "a coordinate", "; --columns chooses others"));
     }
     if (operation == Operation::insert) {
         auto event = insert(id, layout_.columns[1] >= 0 ? field(1) : std::string_view());
@@ -197,10 +207,10 @@ void Reader::check_dimension() const {
                         std::to_string(coordinates_.size())};
 }
 
-double Reader::number(std::string_view field, const char *what) const {
+double Reader::number(std::string_view field, const char *what, const char *hint) const {
     double value;
     if (!formats::parse_number(field, value))
-        throw LineError{std::string(what) + " is no number: " + quoted(field)};
+        throw LineError{std::string(what) + " is no number: " + quoted(field) + hint};
     if (!std::isfinite(value))
         throw LineError{std::string(what) + " is not a finite number: " + quoted(field)};
     return value;

@@ -73,7 +73,7 @@ class Reader {
     std::optional<Operation> operation_of(std::string_view field) const;
     void read_coordinates(std::size_t first, std::size_t end);
     void check_dimension() const;
-    double number(std::string_view field, const char *what) const;
+    double number(std::string_view field, const char *what, const char *hint = "") const;
 
     LineLayout layout_;
     Conflict conflict_;

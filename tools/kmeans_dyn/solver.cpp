@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numeric>
-#include <queue>
 #include <unordered_set>
 
 #include "refine.hpp"
@@ -12,8 +9,8 @@
 namespace icml::kcenter {
 
 namespace {
-constexpr double tolerated_decay = 1.3;     // of certified / failed radius since the last full build
-constexpr std::int64_t scan_budget = 65536; // members that a certificate may look at, beside the last layer's
+constexpr double tolerated_decay = 1.3; // of certified / failed radius since the last full build
+constexpr double promised = 3;          // that ratio as the greedy promises it for all points
 
 // Certified radii are rounded up by more than the error of computing them: each distance has a relative error
 // of at most (width + 2) / 2 units in the last place, their sum one more. Hamming distances are whole
@@ -51,25 +48,15 @@ Answer Solver::answer(int k, std::int64_t z, double sticky) {
     }
     const auto budget = static_cast<std::int64_t>(std::floor((1 + settings_.eps) * static_cast<double>(z)));
     const std::int64_t allowed = std::min(budget, n - 1);
-    bool fresh = false;
-    if (is_stale(k)) {
+    bool fresh = !settings_.strict && layers_.worn();
+    if (fresh) layers_.rebuild();
+    Solution solution = solve(k, z, allowed);
+    if (!fresh && is_stale(k, solution)) {
         layers_.rebuild();
+        solution = solve(k, z, allowed);
         fresh = true;
     }
-    Solution solution = solve(k, z, allowed);
-    const auto decay = [&] { return solution.certificate.radius / std::max(solution.failed, 1e-300); };
-    if (!settings_.strict) {
-        const auto known = reference_.find(k);
-        if (!fresh && !solution.exact && known != reference_.end() &&
-            decay() > tolerated_decay * known->second) {
-            layers_.rebuild();
-            solution = solve(k, z, allowed);
-            fresh = true;
-        }
-        if (reference_build_ != layers_.full_rebuilds()) reference_.clear();
-        reference_build_ = layers_.full_rebuilds();
-        if (fresh || !reference_.contains(k)) reference_[k] = decay();
-    }
+    remember(k, solution, fresh);
     keep_previous(solution, allowed, sticky);
     answer.centers = std::move(solution.centers);
     answer.sizes = std::move(solution.certificate.sizes);
@@ -87,12 +74,21 @@ Answer Solver::answer(int k, std::int64_t z, double sticky) {
     return answer;
 }
 
-// Whether the layers say too little about the points that are live now: some layer is worn, or they changed a
-// lot since the last full build without a radius to compare with.
-bool Solver::is_stale(int k) const {
-    if (settings_.strict || layers_.depth() <= 1) return false;
-    const bool compared = reference_build_ == layers_.full_rebuilds() && reference_.contains(k);
-    return layers_.worn() || (!compared && layers_.updates_since_full() > layers_.size_at_full() / 2);
+// Whether the answer is bad enough to look for a better one in fresh layers: worse than after the last full
+// build, or, if there was no answer for this k then and the points changed a lot since, worse than promised.
+bool Solver::is_stale(int k, const Solution &solution) const {
+    if (settings_.strict || solution.exact) return false;
+    const auto known = reference_.find(k);
+    if (reference_build_ == layers_.full_rebuilds() && known != reference_.end())
+        return solution.decay() > tolerated_decay * known->second;
+    return layers_.updates_since_full() > layers_.size_at_full() / 2 &&
+           solution.decay() > tolerated_decay * promised;
+}
+
+void Solver::remember(int k, const Solution &solution, bool fresh) {
+    if (reference_build_ != layers_.full_rebuilds()) reference_.clear();
+    reference_build_ = layers_.full_rebuilds();
+    if (fresh || !reference_.contains(k)) reference_[k] = solution.decay();
 }
 
 Solver::Solution Solver::solve(int k, std::int64_t z, std::int64_t allowed) {
@@ -104,7 +100,7 @@ Solver::Solution Solver::solve(int k, std::int64_t z, std::int64_t allowed) {
     solution.failed = best.disks.failed;
     solution.exact = std::all_of(best.slack.begin(), best.slack.end(), [](double x) { return x == 0; });
     solution.centers = live_centers(coreset, best);
-    solution.certificate = certify(coreset, solution.centers, allowed);
+    solution.certificate = certify(points_, layers_, coreset, space_, scans_, solution.centers, allowed);
     return solution;
 }
 
@@ -112,6 +108,7 @@ Solver::Solution Solver::solve(int k, std::int64_t z, std::int64_t allowed) {
 Solver::Try Solver::best_attempt(const Coreset &coreset, int k, std::int64_t z, std::int64_t allowed,
                                  double &lower) {
     const std::vector<Division> divisions = coreset.divisions(settings_.eps, z, allowed);
+    if (guess_.radius == 0) guess_ = {static_cast<float>(layers_.widest()), 1.4F};
     const auto at = [&](int i) {
         Try result = attempt(coreset, divisions[i], k, z, allowed);
         lower = std::max(lower, result.lower);
@@ -130,7 +127,7 @@ Solver::Try Solver::best_attempt(const Coreset &coreset, int k, std::int64_t z, 
         }
     }
     division_ = here;
-    guess_ = best.disks.radius;
+    guess_ = {best.disks.radius};
     return best;
 }
 
@@ -142,7 +139,7 @@ Solver::Try Solver::attempt(const Coreset &coreset, const Division &division, in
     const std::vector<float> slack(result.slack.begin(), result.slack.end());
     const StaticProblem problem{matrix_, result.weight, slack, k, result.budget, z, settings_.threads};
     result.disks = smallest_disks(problem, guess_, poll_);
-    guess_ = result.disks.radius;
+    guess_ = {result.disks.radius};
     result.centers = result.disks.centers;
     result.radius = polish(problem, result.centers, poll_).radius;
     // An optimal centre and its points move by at most the slack when they go to their representatives. If
@@ -189,96 +186,12 @@ void Solver::keep_previous(Solution &solution, std::int64_t allowed, double stic
         if (most == 0) break;
         kept.push_back(farthest);
     }
-    Certificate certificate = certify(Coreset(points_, layers_, space_.width), kept, allowed);
+    Certificate certificate =
+        certify(points_, layers_, Coreset(points_, layers_, space_.width), space_, scans_, kept, allowed);
     if (certificate.radius <= (1 + sticky) * solution.certificate.radius) {
         solution.centers = std::move(kept);
         solution.certificate = std::move(certificate);
     }
-}
-
-namespace {
-
-// The largest `capacity` values seen.
-class Largest {
-  public:
-    explicit Largest(std::int64_t capacity) : capacity_(static_cast<std::size_t>(capacity)) {}
-
-    bool full() const { return heap_.size() == capacity_; }
-    double least() const { return heap_.top(); }
-    void add(double value) {
-        if (!full()) {
-            heap_.push(value);
-        } else if (value > heap_.top()) {
-            heap_.pop();
-            heap_.push(value);
-        }
-    }
-
-  private:
-    std::size_t capacity_;
-    std::priority_queue<double, std::vector<double>, std::greater<>> heap_;
-};
-
-} // namespace
-
-Solver::Certificate Solver::certify(const Coreset &coreset, const std::vector<std::int32_t> &centers,
-                                    std::int64_t allowed) {
-    Blocks blocks(space_.width);
-    for (const std::int32_t slot : centers) blocks.push(points_.at(slot));
-    const int size = coreset.size();
-    std::vector<double> distance(size), bound(size);
-    std::vector<std::int32_t> owner(size), order(size);
-    const auto members = [&](int i) -> const std::vector<std::int32_t> & {
-        return layers_.at(coreset.depth(i)).members[coreset.rep(i)];
-    };
-    for (int i = 0; i < size; ++i) {
-        const Hit hit = scans_.nearest(space_, coreset.point(i), blocks.data(), blocks.size());
-        owner[i] = hit.index;
-        distance[i] = space_.real(hit.raw);
-        bound[i] = distance[i] + layers_.at(coreset.depth(i)).far[coreset.rep(i)];
-    }
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(),
-              [&](int a, int b) { return bound[a] != bound[b] ? bound[a] > bound[b] : a < b; });
-
-    Largest largest(allowed + 1);
-    std::int64_t scanned = 0;
-    int seen = 0;
-    std::vector<char> opened(size, 0);
-    for (; seen < size; ++seen) {
-        const int i = order[seen];
-        if (largest.full() && largest.least() >= bound[i]) break;
-        const auto weight = static_cast<std::int64_t>(members(i).size());
-        const bool last = coreset.depth(i) + 1 == layers_.depth();
-        opened[i] = last || scanned + weight <= scan_budget;
-        if (opened[i]) {
-            double far = 0;
-            for (const std::int32_t slot : members(i)) {
-                far = std::max(far, points_[slot].distance);
-                largest.add(distance[i] + points_[slot].distance);
-            }
-            layers_.at(coreset.depth(i)).far[coreset.rep(i)] = far; // deletions may have left it too large
-            scanned += last ? 0 : weight;
-        } else {
-            for (std::int64_t copies = std::min(weight, allowed + 1); copies > 0; --copies)
-                largest.add(bound[i]);
-        }
-    }
-
-    Certificate result;
-    result.radius = largest.full() ? largest.least() : 0;
-    result.sizes.assign(centers.size(), 0);
-    for (int i = 0; i < size; ++i) result.sizes[owner[i]] += static_cast<std::int64_t>(members(i).size());
-    for (int j = 0; j < seen; ++j) {
-        const int i = order[j];
-        for (const std::int32_t slot : members(i)) {
-            if (!opened[i] && bound[i] <= result.radius) break;
-            if (opened[i] && distance[i] + points_[slot].distance <= result.radius) continue;
-            result.outliers.push_back(slot);
-            --result.sizes[owner[i]];
-        }
-    }
-    return result;
 }
 
 } // namespace icml::kcenter

@@ -1,17 +1,17 @@
 // Answers: k live points as centres, a certified radius, and which points to discard.
 //
-// The certificate uses every point's distance to its representative: d(representative, centres) + that
-// distance bounds the point's distance to the centres, and the radius is the (budget + 1)-th largest of those
-// bounds. It never looks at points whose representative cannot matter, so its cost does not grow with the
-// number of points.
+// The layers are a small weighted point set; the static problem on it is solved once for each way of dividing
+// the outliers between what the last layer gives up outright and what the greedy leaves uncovered.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "certificate.hpp"
 #include "coreset.hpp"
 #include "distance.hpp"
 #include "greedy.hpp"
@@ -43,17 +43,14 @@ class Solver {
     void load(const Arrays &arrays);
 
   private:
-    struct Certificate {
-        double radius = 0;
-        std::vector<std::int64_t> sizes;
-        std::vector<std::int32_t> outliers;
-    };
     struct Solution {
         std::vector<std::int32_t> centers; // slots
         Certificate certificate;
         double failed = 0, lower = 0;
         int coreset = 0;
         bool exact = false; // every point represents itself
+
+        double decay() const { return certificate.radius / std::max(failed, 1e-300); }
     };
     struct Try; // the static problem for one division
 
@@ -63,9 +60,8 @@ class Solver {
     Try best_attempt(const Coreset &coreset, int k, std::int64_t z, std::int64_t allowed, double &lower);
     std::vector<std::int32_t> live_centers(const Coreset &coreset, const Try &attempt);
     void keep_previous(Solution &solution, std::int64_t allowed, double sticky);
-    Certificate certify(const Coreset &coreset, const std::vector<std::int32_t> &centers,
-                        std::int64_t allowed);
-    bool is_stale(int k) const;
+    bool is_stale(int k, const Solution &solution) const;
+    void remember(int k, const Solution &solution, bool fresh);
 
     Points &points_;
     Layers &layers_;
@@ -75,10 +71,10 @@ class Solver {
     Poll poll_;
     DistanceMatrix matrix_; // kept for its memory
 
-    float guess_ = 0;  // radius of the last greedy
+    Guess guess_;      // radius of the last greedy
     int division_ = 0; // which division was best
     std::map<int, double>
-        reference_; // by k: certified radius / failed radius right after the last full build
+        reference_; // by k: certified / failed radius at the first answer after a full build
     std::int64_t reference_build_ = -1;
     std::vector<std::string> previous_; // ids of the centres before
 };

@@ -16,6 +16,7 @@ from icml.formats.source import Content, read_source
 
 BINARY = {b"\x93NUMPY": "npy", b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 _CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 24
 _PATIENCE = 0.2  # seconds between looks at whether to stop, while nothing arrives
 
 
@@ -69,9 +70,7 @@ def open_stream(path: str, should_stop: Callable[[], bool]) -> Iterator[LineStre
             else:
                 yield content
             return
-        while not _has_data_line(head) and (piece := next(pieces, None)) is not None:
-            head += piece
-        yield LineStream(name, head.removeprefix(b"\xef\xbb\xbf"), pieces)
+        yield LineStream(name, _through_data_line(head, pieces, name).removeprefix(b"\xef\xbb\xbf"), pieces)
     finally:
         if path != "-":
             stream.close()
@@ -91,6 +90,23 @@ def _is_recognisable(head: bytes) -> bool:
 def _has_data_line(head: bytes) -> bool:
     lines = head[: head.rfind(b"\n") + 1].splitlines()
     return any(line.strip() and not line.lstrip().startswith((b"#", b"%")) for line in lines)
+
+
+def _through_data_line(head: bytes, pieces: Iterator[bytes], name: str) -> bytes:
+    """Reads on until there is a line of data that has ended, or nothing more comes."""
+    text = bytearray(head)
+    seen = 0  # before here are whole lines without data
+    while True:
+        end = text.rfind(b"\n", seen) + 1
+        if _has_data_line(bytes(text[seen:end])):
+            break
+        seen = max(seen, end)
+        if len(text) - seen > _LONGEST_LINE:
+            raise InputError(f"a line is longer than {_LONGEST_LINE >> 20} MiB; is this text?", name)
+        if (piece := next(pieces, None)) is None:
+            break
+        text += piece
+    return bytes(text)
 
 
 def _pieces(stream: BinaryIO, name: str, should_stop: Callable[[], bool]) -> Iterator[bytes]:

@@ -29,7 +29,10 @@ std::vector<std::string_view> get_ids(const Arrays &arrays, const std::string &n
     std::vector<std::string_view> ids;
     for (const std::int64_t length : arrays.integer(name + "_length")) {
         Arrays::require(length >= 0 && static_cast<std::size_t>(length) <= text.size(), "ids");
-        ids.push_back(text.substr(0, static_cast<std::size_t>(length)));
+        const std::string_view id = text.substr(0, static_cast<std::size_t>(length));
+        Arrays::require(id.empty() || (static_cast<unsigned char>(id[0]) & 0xc0) != 0x80,
+                        "ids"); // mid-character
+        ids.push_back(id);
         text.remove_prefix(static_cast<std::size_t>(length));
     }
     Arrays::require(text.empty(), "ids");
@@ -139,6 +142,8 @@ void Layers::load(const Arrays &arrays) {
         layer->updates = count.next();
         layer->limit = limit.next();
         const double *far_of = far.take(reps);
+        Arrays::require(std::all_of(far_of, far_of + reps, [](double x) { return x >= 0 && x < infinity; }),
+                        "far");
         layer->members.resize(static_cast<std::size_t>(reps));
         layer->far.assign(static_cast<std::size_t>(reps), 0);
         layer->closest.assign(static_cast<std::size_t>(reps), -1);
@@ -151,7 +156,9 @@ void Layers::load(const Arrays &arrays) {
             for (std::int64_t left = size.next(); left > 0; --left) {
                 const std::int64_t slot = member.next();
                 Arrays::require(0 <= slot && slot < points_.slots(), "members");
-                Arrays::require(points_[static_cast<std::int32_t>(slot)].layer < 0, "a member twice");
+                const Point &point = points_[static_cast<std::int32_t>(slot)];
+                Arrays::require(points_.find(point.id) == slot, "a member that is no live point");
+                Arrays::require(point.layer < 0, "a member twice");
                 const double raw =
                     space_.raw_distance(points_.at(static_cast<std::int32_t>(slot)), centre.data());
                 place(static_cast<std::int32_t>(slot), number, rep, space_.real(raw));
@@ -180,7 +187,7 @@ void Layers::load(const Arrays &arrays) {
 }
 
 void Solver::save(Arrays &arrays) const {
-    arrays.reals["guess"] = {guess_};
+    arrays.reals["guess"] = {guess_.radius};
     arrays.integers["division"] = {division_, reference_build_};
     for (const auto &[k, value] : reference_) {
         arrays.integers["reference_k"].push_back(k);
@@ -194,7 +201,7 @@ void Solver::save(Arrays &arrays) const {
 void Solver::load(const Arrays &arrays) {
     Cursor guess(arrays.real("guess")), reference(arrays.real("reference"));
     Cursor division(arrays.integer("division")), k(arrays.integer("reference_k"));
-    guess_ = static_cast<float>(guess.next());
+    guess_.radius = static_cast<float>(guess.next());
     division_ = static_cast<int>(division.next());
     Arrays::require(division_ >= 0, "division");
     reference_build_ = division.next();

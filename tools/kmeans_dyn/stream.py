@@ -25,7 +25,7 @@ class Schedule:
 
     Attributes:
         query_every, checkpoint_every: after so many updates; 0 for never.
-        static: no answers on the way, one on everything at the end.
+        static: one build on everything at the end, and an answer from that alone.
     """
 
     query_every: int = 0
@@ -158,8 +158,8 @@ class StreamRun:
         elif kind == "query":
             self._answer(*words)
         elif kind == "checkpoint":
-            if len(words) != 1 or not words[0]:
-                raise InputError("a checkpoint takes one path")
+            if len(words) != 1 or words[0] in ("", "-"):
+                raise InputError("a checkpoint takes one file name")
             self._sink.checkpoint(words[0])
         elif kind == "score":
             self._score(words, coordinates)

@@ -197,7 +197,7 @@ double Structure::lower_bound_on_all(int k, std::int64_t z) {
     std::fill_n(weight.begin(), blocks.size(), 1);
     const StaticProblem problem{matrix, weight,           std::vector<float>(blocks.size(), 0.0F), k, z,
                                 z,      settings_.threads};
-    return smallest_disks(problem, 0, poll_).disproved * (1 - 1e-6);
+    return smallest_disks(problem, {}, poll_).disproved * (1 - 1e-6);
 }
 
 void Structure::save(Arrays &arrays) const {
@@ -209,6 +209,13 @@ void Structure::save(Arrays &arrays) const {
 }
 
 void Structure::load(const Arrays &arrays) {
+    for (const char *name : {"coordinates", "sample"}) {
+        const std::vector<double> &words = arrays.real(name);
+        const auto width = static_cast<std::size_t>(space_.width);
+        Arrays::require(words.size() % width == 0, name);
+        for (std::size_t at = 0; at < words.size(); at += width)
+            Arrays::require(space_.holds(&words[at]), name);
+    }
     points_.load(arrays);
     layers_.load(arrays);
     solver_.load(arrays);

@@ -52,8 +52,8 @@ class Structure {
 
     Answer answer(int k, std::int64_t z, double sticky) { return solver_.answer(k, z, sticky); }
 
-    // The k centres and the largest radius at which the greedy on all live points fails with z outliers: a
-    // lower bound on the optimum. Takes 4 n^2 bytes.
+    // The largest radius at which the greedy on all live points fails with z outliers: a lower bound on the
+    // optimum. Takes 4 n^2 bytes.
     double lower_bound_on_all(int k, std::int64_t z);
 
     std::int64_t size() const { return points_.size(); }

@@ -1,4 +1,5 @@
-// SplitMix64: a counter and a mixer (Steele, Lea, Flood: Fast splittable pseudorandom generators, 2014).
+// SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number Generators, 2014): a counter
+// and a mixer, so that one number is the whole state.
 #pragma once
 
 #include <cassert>
@@ -8,14 +9,26 @@
 #include <utility>
 #include <vector>
 
-namespace icml::cclust {
+namespace icml {
+
+// Scrambles 64 bits, one to one.
+inline std::uint64_t mix64(std::uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
 
 // A stream of numbers that is a function of (seed, stream) alone.
 class CounterRng {
   public:
-    explicit CounterRng(std::uint64_t seed, std::uint64_t stream = 0) : counter_(mix(seed) + mix(~stream)) {}
+    explicit CounterRng(std::uint64_t seed, std::uint64_t stream = 0)
+        : counter_(mix64(seed) + mix64(~stream)) {}
 
-    std::uint64_t next() { return mix(counter_ += 0x9e3779b97f4a7c15ULL); }
+    // What a checkpoint keeps.
+    std::uint64_t counter() const { return counter_; }
+    void set_counter(std::uint64_t counter) { counter_ = counter; }
+
+    std::uint64_t next() { return mix64(counter_ += 0x9e3779b97f4a7c15ULL); }
 
     // Uniform in 0..bound-1 (Lemire's multiplication; the bias is below 2^-32).
     std::int32_t below(std::int32_t bound) {
@@ -41,13 +54,7 @@ class CounterRng {
     }
 
   private:
-    static std::uint64_t mix(std::uint64_t x) {
-        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-        x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-        return x ^ (x >> 31);
-    }
-
     std::uint64_t counter_;
 };
 
-} // namespace icml::cclust
+} // namespace icml
