@@ -256,8 +256,8 @@ def _merge_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
     """Sorted distinct keys, the merged value of each, and which of them `drop` says to leave out."""
     if np.any(key[1:] <= key[:-1]):
-        order = np.argsort(key, kind="stable")
-        key, value = key[order], value[order]
+        key, order = _sort_keys(key)
+        value = value[order]
     first = (
         np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1]))) if len(key) else np.empty(0, np.int64)
     )
@@ -274,6 +274,24 @@ def _merge_rows(
         if merge == "drop":
             contradicted = (np.minimum.reduceat(value, first) < 0) & (np.maximum.reduceat(value, first) > 0)
     return key[first], merged, contradicted
+
+
+def _sort_keys(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The keys in order, and where each came from; equal keys keep theirs.
+
+    With the row in the low bits of the key there is one array of numbers to sort, which is several times faster than
+    to sort indirectly. Where both do not fit into 63 bits, it has to be indirectly.
+    """
+    row_bits = len(key).bit_length()
+    if int(key.max()).bit_length() + row_bits > 63:
+        order = np.argsort(key, kind="stable")
+        return key[order], order
+    packed = key << row_bits
+    packed |= np.arange(len(key))
+    packed.sort()
+    order = packed & ((1 << row_bits) - 1)
+    packed >>= row_bits
+    return packed, order
 
 
 def _sums(value: NDArray[np.float64], first: NDArray[np.intp]) -> NDArray[np.float64]:
