@@ -78,6 +78,13 @@ TOOLS: tuple[Tool, ...] = (
         panel="Clustering",
         parts=(kernel("kcenter-dyn", "icml.tools.kmeans_dyn._kernel"),),
     ),
+    Tool(
+        "nneinfact",
+        "icml.tools.nneinfact.command",
+        "Factorize a tensor into nonnegative parts along any einsum, under any divergence",
+        panel="Factorization",
+        parts=(kernel("nneinfact", "icml.tools.nneinfact._kernel"),),
+    ),
 )
 
 BUILTINS: tuple[Tool, ...] = (

@@ -16,6 +16,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "columns.hpp"
+#include "coordinates.hpp"
 #include "edges.hpp"
 #include "number.hpp"
 #include "parallel.hpp"
@@ -132,6 +133,48 @@ nb::tuple py_read_columns(nb::handle data, std::size_t start, std::int64_t first
     return nb::make_tuple(settled, std::move(numbers), std::move(texts), to_numpy(std::move(table.line)));
 }
 
+Role role_of(char c) {
+    switch (c) {
+    case 's':
+        return Role::skip;
+    case 'i':
+        return Role::index;
+    case 'l':
+        return Role::label;
+    case 'v':
+        return Role::value;
+    }
+    throw nb::value_error("a column's role is one of s, i, l, v");
+}
+
+nb::tuple py_read_coordinates(nb::handle data, std::size_t start, std::int64_t first_line, char separator,
+                              const std::string &roles, std::vector<std::string> names,
+                              std::vector<std::int64_t> limits, std::int64_t base, bool allow_nonfinite,
+                              int threads, std::size_t piece_bytes) {
+    if (names.size() != roles.size() || limits.size() != roles.size())
+        throw nb::value_error("roles, names and limits differ in length");
+    if (std::ranges::count(roles, 'v') > 1) throw nb::value_error("more than one column of values");
+    CoordinateLayout layout{separator, {}, std::move(names), std::move(limits), base, allow_nonfinite};
+    for (char c : roles) layout.roles.push_back(role_of(c));
+    const Buffer buffer(data, start);
+    CoordinateTable table;
+    {
+        nb::gil_scoped_release release;
+        table = read_coordinates(buffer.text(), first_line, layout, threads, piece_bytes);
+    }
+    nb::list labels;
+    for (std::optional<LabelText> &text : table.labels) {
+        if (text)
+            labels.append(nb::make_tuple(nb::bytes(text->arena.data(), text->arena.size()),
+                                         to_numpy(std::move(text->ends))));
+        else
+            labels.append(nb::none());
+    }
+    nb::object value = std::ranges::count(roles, 'v') ? to_numpy(std::move(table.value)) : nb::none();
+    return nb::make_tuple(to_numpy(std::move(table.index)), std::move(labels), std::move(value),
+                          to_numpy(std::move(table.line)));
+}
+
 nb::tuple py_read_number_lines(nb::handle data, std::size_t start, std::int64_t first_line) {
     const Buffer buffer(data, start);
     NumberLines lines;
@@ -200,6 +243,12 @@ NB_MODULE(_kernel, m) {
         "read_columns", &py_read_columns, "data"_a, "start"_a, "first_line"_a, "separator"_a, "kinds"_a,
         "names"_a, "allow_nonfinite"_a = false, "threads"_a = 0, "piece_bytes"_a = 0,
         "Lines of a table to (settled kinds, float64 (n, k) or None, one list of str a text column, line).");
+    m.def(
+        "read_coordinates", &py_read_coordinates, "data"_a, "start"_a, "first_line"_a, "separator"_a,
+        "roles"_a, "names"_a, "limits"_a, "base"_a = 0, "allow_nonfinite"_a = false, "threads"_a = 0,
+        "piece_bytes"_a = 0,
+        "Lines of a sparse tensor to (int64 indices axis by axis, for each axis None or (arena, ends) of its "
+        "labels, float64 (n,) or None, line).");
     m.def("read_number_lines", &py_read_number_lines, "data"_a, "start"_a, "first_line"_a,
           "Lines of numbers, blank ones included, to (numbers, end of each line's numbers, line).");
     m.def("sample", &py_sample, "data"_a, "start"_a, "separator"_a, "limit"_a,

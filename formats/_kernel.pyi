@@ -40,6 +40,24 @@ def read_columns(
     threads: int = 0,
     piece_bytes: int = 0,
 ) -> tuple[str, NDArray[np.float64] | None, list[list[str]], NDArray[np.int64]]: ...
+def read_coordinates(
+    data: _Data,
+    start: int,
+    first_line: int,
+    separator: str,
+    roles: str,
+    names: list[str],
+    limits: list[int],
+    base: int = 0,
+    allow_nonfinite: bool = False,
+    threads: int = 0,
+    piece_bytes: int = 0,
+) -> tuple[
+    NDArray[np.int64],
+    list[tuple[bytes, NDArray[np.int64]] | None],
+    NDArray[np.float64] | None,
+    NDArray[np.int64],
+]: ...
 def read_number_lines(
     data: _Data, start: int, first_line: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]: ...

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -11,49 +10,15 @@
 #include "number.hpp"
 #include "parallel.hpp"
 #include "pieces.hpp"
+#include "rows.hpp"
 
 namespace icml::formats {
 
 namespace {
 
-std::string column(const ColumnLayout &layout, std::size_t at) {
-    const std::string number = "column " + std::to_string(at + 1);
-    return layout.names[at].empty() ? number : number + " (" + layout.names[at] + ")";
-}
-
-double read_cell(std::string_view cell, const ColumnLayout &layout, std::size_t at) {
-    double value;
-    if (cell.empty()) {
-        if (layout.allow_nonfinite) return std::numeric_limits<double>::quiet_NaN();
-        throw LineError{"empty cell in " + column(layout, at)};
-    }
-    if (!parse_number(cell, value))
-        throw LineError{"expected a number in " + column(layout, at) + ", got " + quoted(cell)};
-    if (!layout.allow_nonfinite && !std::isfinite(value))
-        throw LineError{"expected a finite number in " + column(layout, at) + ", got " + quoted(cell)};
-    return value;
-}
-
 bool is_text(std::string_view cell) {
     double ignored;
     return !cell.empty() && !parse_number(cell, ignored);
-}
-
-// Splits every data line of `piece` into `fields`, one a column or else at fault, and calls on_row(number).
-template <class OnRow>
-std::optional<Fault> for_each_row(const Piece &piece, const ColumnLayout &layout, Fields &fields,
-                                  OnRow on_row) {
-    return for_each_line(piece.text, piece.first_line, [&](std::string_view line, std::int64_t number) {
-        if (is_skipped(line)) return true;
-        fields.split(line, layout.separator);
-        const std::size_t expected = layout.kinds.size();
-        if (fields.size() != expected)
-            throw LineError{"expected " + std::to_string(expected) +
-                            (expected == 1 ? " column" : " columns") + ", got " +
-                            std::to_string(fields.size())};
-        on_row(number);
-        return true;
-    });
 }
 
 // Settles the guesses by a pass over the text up to its first fault, which is left to the pass that reads it.
@@ -64,7 +29,7 @@ void settle(ColumnLayout &layout, const Pieces &pieces, int threads) {
     std::vector<std::optional<Fault>> faults(count);
     parallel_for(count, threads, [&](std::size_t i) {
         Fields fields;
-        faults[i] = for_each_row(pieces.list[i], layout, fields, [&](std::int64_t) {
+        faults[i] = for_each_row(pieces.list[i], layout.separator, width, fields, [&](std::int64_t) {
             for (std::size_t at = 0; at < width; ++at)
                 if (layout.kinds[at] == Kind::guess && !text[i][at]) text[i][at] = is_text(fields[at]);
         });
@@ -95,10 +60,12 @@ ColumnTable make_table(const ColumnLayout &layout, std::size_t rows, std::size_t
 std::optional<Fault> read_piece(const Piece &piece, const ColumnLayout &layout, Fields &fields,
                                 ColumnTable &table) {
     std::size_t row = piece.first_row;
-    return for_each_row(piece, layout, fields, [&](std::int64_t line) {
+    return for_each_row(piece, layout.separator, layout.kinds.size(), fields, [&](std::int64_t line) {
         std::size_t number = row * table.number_columns, cell = row * table.text_columns;
         for (std::size_t at = 0; at < layout.kinds.size(); ++at) {
-            if (layout.kinds[at] == Kind::number) table.numbers[number++] = read_cell(fields[at], layout, at);
+            if (layout.kinds[at] == Kind::number)
+                table.numbers[number++] =
+                    read_number_cell(fields[at], layout.names, at, layout.allow_nonfinite);
             if (layout.kinds[at] == Kind::text) table.cells[cell++] = fields[at];
         }
         table.line[row++] = line;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "interner.hpp"
+#include "merging.hpp"
 #include "number.hpp"
 #include "numbering.hpp"
 #include "parallel.hpp"
@@ -132,34 +133,6 @@ std::optional<EdgeTable> read_integers(const Pieces &pieces, const EdgeLayout &l
     return table;
 }
 
-// Gives the nodes of all pieces their numbers by first appearance: maps[p][i] is that of piece p's node i.
-Array<StringKey> merge_nodes(std::span<Interner<StringKey>> nodes, std::span<Array<std::int32_t>> maps) {
-    if (nodes.empty()) return {};
-    Interner<StringKey> all = std::move(nodes[0]); // its numbers are final already
-    maps[0].resize(all.keys().size());
-    std::iota(maps[0].begin(), maps[0].end(), 0);
-    for (std::size_t p = 1; p < nodes.size(); ++p) {
-        const Array<StringKey> keys = nodes[p].release();
-        maps[p].resize(keys.size());
-        for (std::size_t begin = 0; begin < keys.size(); begin += all.batch) {
-            const std::size_t count = std::min(all.batch, keys.size() - begin);
-            all.intern(std::span(keys).subspan(begin, count), std::span(maps[p]).subspan(begin, count));
-        }
-    }
-    return all.release();
-}
-
-void set_names(EdgeTable &table, const Array<StringKey> &names) {
-    std::size_t bytes = 0;
-    for (const StringKey &name : names) bytes += name.view().size();
-    table.arena.reserve(bytes);
-    table.ends.reserve(names.size());
-    for (const StringKey &name : names) {
-        table.arena += name.view();
-        table.ends.push_back(static_cast<std::int64_t>(table.arena.size()));
-    }
-}
-
 EdgeTable read_strings(const Pieces &pieces, const EdgeLayout &layout, int threads) {
     const std::size_t count = pieces.list.size();
     EdgeTable table = make_table(pieces.rows, layout.value.has_value());
@@ -177,7 +150,7 @@ EdgeTable read_strings(const Pieces &pieces, const EdgeLayout &layout, int threa
     });
     throw_first(faults);
     std::vector<Array<std::int32_t>> maps(count);
-    set_names(table, merge_nodes(nodes, maps));
+    join_keys(merge_keys(nodes, maps), table.arena, table.ends);
     parallel_for(count, threads, [&](std::size_t i) {
         for (auto *ends : {&table.u, &table.v})
             for (std::int32_t &end : part(*ends, pieces.list[i])) end = maps[i][end];

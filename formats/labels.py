@@ -7,7 +7,6 @@ header if its fields are well-known names (node and cluster, id and label, …).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from icml.formats.errors import InputError
 from icml.formats.output import Destination, atomic_output
 from icml.formats.source import Source, read_source
+from icml.formats.tsv import tsv_field
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,12 +34,6 @@ _VALUE_NAMES = {
     "block",
     "side",
 }
-
-# What a field must be quoted for: a tab, blanks at an end, a quote, comment sign or byte-order mark at its
-# beginning, or nothing in it.
-_NEEDS_QUOTES = re.compile(r'\A["#%\ufeff]|\A[ \t]|[ \t]\Z|\t|\A\Z')
-# What the text formats have no way to say.
-_UNWRITABLE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +110,4 @@ def write_labels(dest: Destination, names: Sequence[str] | Iterable[str], labels
         for i, (name, value) in enumerate(zip(names, values, strict=True)):
             if i == 0 and _is_header((name, str(value))):
                 file.write("node\tcluster\n")  # lest the first node be taken for a header
-            file.write(f"{_field(name, where)}\t{_field(str(value), where)}\n")
-
-
-def _field(text: str, where: str) -> str:
-    if _UNWRITABLE.search(text):
-        raise InputError(
-            f"{text!r} has a line break or control character, which a text file cannot hold", where
-        )
-    if _NEEDS_QUOTES.search(text):
-        return '"' + text.replace('"', '""') + '"'
-    return text
+            file.write(f"{tsv_field(name, where)}\t{tsv_field(str(value), where)}\n")

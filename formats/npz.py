@@ -6,7 +6,7 @@ or, with an array `names` of strings, indices into it. scipy is not needed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def read_npz_edges(content: Content, columns: Sequence[str] | None) -> EdgeList:
             value is not what it must be.
     """
     arrays = load_npz(content)
-    if columns is None and "format" in arrays and "shape" in arrays:
+    if columns is None and is_sparse(arrays):
         return _read_sparse(arrays, content.name)
     if columns is None:
         if "u" not in arrays or "v" not in arrays:
@@ -114,6 +114,25 @@ def _indices(array: NDArray[Any], count: int, what: str, source: str) -> NDArray
 
 
 def _read_sparse(arrays: _Arrays, source: str) -> EdgeList:
+    rows, columns, values, shape = load_sparse(arrays, source)
+    n = require_square(shape[0], shape[1], source)
+    require_finite(values, "array 'data'", source)
+    return matrix_edges(rows, columns, values, Names.from_range(0, n), source)
+
+
+def is_sparse(names: Collection[str]) -> bool:
+    """Whether arrays of these names are a matrix as scipy.sparse.save_npz writes it."""
+    return "format" in names and "shape" in names
+
+
+def load_sparse(
+    arrays: _Arrays, source: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], tuple[int, int]]:
+    """Rows, columns and values of the entries of a saved sparse matrix, and its shape.
+
+    Raises:
+        InputError: it is inconsistent, or saved in a blocked or diagonal format.
+    """
     layout = arrays["format"].tobytes().decode("ascii", "replace").replace("\0", "")
     if layout not in ("csr", "csc", "coo"):
         message = f"a sparse matrix saved in format '{layout}'; save A.tocsr() instead"
@@ -121,22 +140,21 @@ def _read_sparse(arrays: _Arrays, source: str) -> EdgeList:
     shape = as_int64(arrays["shape"], "array 'shape'", source).tolist()
     if np.ndim(shape) != 1 or len(shape) != 2 or min(shape) < 0:
         raise InputError("the array 'shape' of the sparse matrix is not two sizes", source)
-    n = require_square(shape[0], shape[1], source)
+    high, wide = shape
     if layout == "coo":
-        rows = _indices(_column(arrays, "row", source), n, "array 'row'", source)
-        columns = _indices(_column(arrays, "col", source), n, "array 'col'", source)
+        rows = _indices(_column(arrays, "row", source), high, "array 'row'", source)
+        columns = _indices(_column(arrays, "col", source), wide, "array 'col'", source)
     else:
-        columns = _indices(_column(arrays, "indices", source), n, "array 'indices'", source)
-        rows = _expand(
-            as_int64(_column(arrays, "indptr", source), "array 'indptr'", source), n, len(columns), source
-        )
+        major, minor = (high, wide) if layout == "csr" else (wide, high)
+        columns = _indices(_column(arrays, "indices", source), minor, "array 'indices'", source)
+        pointers = as_int64(_column(arrays, "indptr", source), "array 'indptr'", source)
+        rows = _expand(pointers, major, len(columns), source)
         if layout == "csc":
             rows, columns = columns, rows
     values = as_float64(_column(arrays, "data", source), "array 'data'", source)
     _require_length(columns, len(rows), "col", source)
     _require_length(values, len(rows), "data", source)
-    require_finite(values, "array 'data'", source)
-    return matrix_edges(rows, columns, values, Names.from_range(0, n), source)
+    return rows, columns, values, (high, wide)
 
 
 def _expand(indptr: NDArray[np.int64], n: int, entries: int, source: str) -> NDArray[np.int64]:

@@ -61,7 +61,7 @@ def read_parquet_edges(content: Content, columns: Sequence[str] | None) -> EdgeL
     if len(names) < 2:
         raise InputError(f"expected 2 or 3 columns, got {len(names)}", content.name)
     for name, column in zip(names[:3], table.columns[:3], strict=True):
-        _require_no_nulls(column, name, content.name)
+        require_no_nulls(column, name, content.name)
     first, second, node_names = _number(table, names, content.name)
     value = column_numbers(table.column(2), names[2], content.name) if len(names) > 2 else None
     if value is not None:
@@ -102,7 +102,7 @@ def column_strings(column: Any, name: str, source: str) -> Any:
     return column.cast(type).cast(pa.large_string())
 
 
-def _require_no_nulls(column: Any, name: str, source: str) -> None:
+def require_no_nulls(column: Any, name: str, source: str) -> None:
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise InputError(f"column '{name}' is empty in row {row + 1}", source)

@@ -51,6 +51,8 @@ def test_tables_as_the_csv_module_writes_them(grid: list[list[str]], quoting: An
     csv.writer(buffer, quoting=quoting).writerows([header, *grid])
     # The csv module reads comments, blank lines and outer blanks as data; it also takes numbers for text.
     rows = [row for row in csv.reader(io.StringIO(buffer.getvalue())) if row]
+    if len(header) == 1 and ";" in buffer.getvalue():  # the only separator that the lines show
+        return
     if any(
         row[0][:1] in ("#", "%") or any(c != c.strip(" \t") for c in row) or "".join(row) == ""
         for row in rows

@@ -97,9 +97,10 @@ def engine_for(
     path: str = "auto",
     threads: int = 1,
     poll: Callable[[], None] | None = None,
+    device: str = "cpu",
 ) -> Engine:
     latent = {c: sizes[c] for c in model.latent}
-    setup = Setup(model, d, latent, dtype, path, threads, None)
+    setup = Setup(model, d, latent, dtype, path, threads, None, device)
     return make_engine(setup, data, poll or Guard(None, None).poll)  # type: ignore[arg-type]
 
 

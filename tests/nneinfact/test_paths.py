@@ -88,6 +88,7 @@ def test_same_bytes_for_any_number_of_threads(pair: tuple[float, float], path: s
         {"holdout": 0.2, "patience": 50},
         {"restarts": 3},
         {"path": "sparse"},
+        {"alpha": 1.0, "beta": 1.0},
         {"alpha": 0.0, "beta": 0.5},
         {"minibatch": 2},
         {"alpha": 0.7, "beta": 0.5, "relax": 1.8},
@@ -150,6 +151,17 @@ def test_time_limit_and_should_stop_give_a_valid_best_so_far() -> None:
         NNEinFact("ar,br,cr->abc", "r=8", should_stop=angry).fit(y)
 
 
+@pytest.mark.parametrize("holdout", [None, 0.2])
+def test_no_time_at_all_gives_the_start(holdout: float | None) -> None:
+    options: dict[str, Any] = {"holdout": holdout, "restarts": 3}
+    stopped = fit(counts(), (0.7, 0.5), time_limit=0, **options)
+    start = fit(counts(), (0.7, 0.5), max_iter=0, holdout=holdout)
+    assert stopped.reason_ == "stopped"
+    assert stopped.loss_ == stopped.objective_ == start.loss_
+    assert stopped.history_ == pytest.approx(start.history_)
+    assert stopped.heldout_history_ == pytest.approx(start.heldout_history_)
+
+
 def test_ranges_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     y = counts()
     whole = fit(y, (1, 0), path="sparse", holdout=0.2)
@@ -188,25 +200,40 @@ def test_minibatch_gets_where_full_sweeps_get(tmp_path: Path) -> None:
         NNEinFact("ar,br,cr->abc", "r=3", minibatch=5).fit((np.array(np.nonzero(y)), y[y != 0], y.shape))
 
 
-def test_memory_stays_near_the_data() -> None:
-    """A fit holds no dense temporary: peak memory within a tenth of the data's size, and no copy of the data."""
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's account of memory")
+@pytest.mark.parametrize("zeros", [False, True], ids=["dense", "auto"])
+def test_memory_stays_near_the_data(zeros: bool) -> None:
+    """A fit holds no dense temporary: peak memory within a tenth of the data's size, and no copy of the data; the list
+    of the non-zeros, where one is made, is no more than that."""
     import subprocess
     import sys
 
-    script = """
-import resource, sys
+    script = r"""
+import re, sys
 import numpy as np
 from icml.tools.nneinfact import NNEinFact
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# Not ru_maxrss, in which what the parent held before exec counts too.
+peak = lambda: int(re.search(r"VmHWM:\s*(\d+) kB", open("/proc/self/status").read())[1]) * 1024
+zeros = sys.argv[1] == "True"
 y = np.empty((80, 50, 10000), np.float32)
 rng = np.random.default_rng(0)
-for part in y: part[:] = rng.random(part.shape, np.float32) + 0.1
-small = y[:4, :4, :4]
-for alpha, beta in ((1, 0), (.7, .5)): NNEinFact("ar,br,cr->abc", "r=4", alpha, beta, max_iter=1).fit(small)
+for part in y:
+    draw = rng.random(part.shape, np.float32)
+    part[:] = draw < 0.006 if zeros else draw + 0.1
+pairs = ((1, 0),) if zeros else ((1, 0), (.7, .5))
+small = y[:40, :40, :40].copy() if zeros else y[:4, :4, :4]
+for alpha, beta in pairs: NNEinFact("ar,br,cr->abc", "r=4", alpha, beta, max_iter=1).fit(small)
 before = peak()
-for alpha, beta in ((1, 0), (.7, .5)):
-    NNEinFact("ar,br,cr->abc", "r=4", alpha, beta, max_iter=1, holdout=.1, threads=2).fit(y)
-print((peak() - before) / y.nbytes)
+paths = []
+for alpha, beta in pairs:
+    for holdout in (None, .1):
+        fitted = NNEinFact("ar,br,cr->abc", "r=4", alpha, beta, max_iter=1, holdout=holdout, threads=2).fit(y)
+        paths.append(fitted.path_)
+print((peak() - before) / y.nbytes, *paths)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 0.1
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(zeros)], capture_output=True, text=True, check=True
+    )
+    share, *paths = done.stdout.split()
+    assert float(share) < 0.1
+    assert paths == (["sparse", "dense"] if zeros else ["dense"] * 4)

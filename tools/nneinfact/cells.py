@@ -35,6 +35,62 @@ class Box:
     stop: int
 
 
+@dataclass(frozen=True)
+class Part:
+    """A range of indices along one axis of a tensor.
+
+    Attributes:
+        whole: sizes of the tensor.
+        axis, start, stop: the range.
+    """
+
+    whole: tuple[int, ...]
+    axis: int
+    start: int
+    stop: int
+
+    @classmethod
+    def everything(cls, shape: Sequence[int]) -> Part:
+        """The part that is the whole."""
+        return cls(tuple(shape), 0, 0, shape[0] if len(shape) else 1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the part."""
+        return (*self.whole[: self.axis], self.stop - self.start, *self.whole[self.axis + 1 :])
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.whole or self.stop - self.start == self.whole[self.axis]
+
+    @property
+    def slices(self) -> tuple[slice, ...]:
+        """The index that cuts the part out of the tensor."""
+        return (slice(None),) * self.axis + (slice(self.start, self.stop),)
+
+    def inside(self, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these cells of the tensor lie in the part."""
+        at = self._index(cells, self.whole)
+        return np.asarray((at >= self.start) & (at < self.stop))
+
+    def to_part(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers within the part of cells of the tensor that lie in it; their order is kept."""
+        below = math.prod(self.whole[self.axis + 1 :])
+        lead, rest = np.divmod(cells, self.whole[self.axis] * below)
+        return np.asarray(lead * (self.stop - self.start) * below + rest - self.start * below)
+
+    def cell_name(self, cell: int) -> str:
+        """The index in the tensor of a cell of the part, as text."""
+        index = [int(i) for i in np.unravel_index(cell, self.shape)]
+        if index:
+            index[self.axis] += self.start
+        return "(" + ", ".join(map(str, index)) + ")"
+
+    def _index(self, cells: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+        below = math.prod(shape[self.axis + 1 :])
+        return np.asarray(cells // below % shape[self.axis])
+
+
 def boxes(shape: Sequence[int], most: int) -> Iterator[Box]:
     """Cuts a tensor into boxes of at most `most` cells, in memory order."""
     if not shape:
@@ -65,7 +121,7 @@ def draw_cells(cells: int, fraction: float, seed: int) -> Iterator[NDArray[np.in
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, 0x401D])))
     last = -1
     while last < cells:
-        drawn = last + np.cumsum(generator.geometric(fraction, 1 << 18))
+        drawn = last + np.cumsum(generator.geometric(fraction, 1 << 15))
         last = int(drawn[-1])
         yield drawn[drawn < cells]
 
@@ -96,6 +152,11 @@ class CellBits:
     def remove_cells(self, numbers: NDArray[np.int64]) -> None:
         """Clears the bits of cells."""
         np.bitwise_and.at(self.bytes, numbers >> 3, ~(np.uint8(1) << (numbers & 7).astype(np.uint8)))
+
+    def remove(self, other: CellBits, stop: int) -> None:
+        """Clears the bits that `other` has set among the first `stop` cells."""
+        for low in range(0, stop, RUN_CELLS):
+            self.clear(low, other.get(low, min(low + RUN_CELLS, stop)))
 
     def put(self, start: int, flags: NDArray[np.bool_]) -> None:
         """Sets the bits of a run of cells where `flags` is true."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -106,6 +107,8 @@ class Checkpoint:
 
 def quality(state: State) -> float:
     """What restarts are compared by: the best held-out loss where there is one, else the objective."""
+    if not state.history:  # stopped before its start was evaluated
+        return math.inf
     return state.held_losses[state.best_sweep] if state.held_losses else state.history[-1]
 
 

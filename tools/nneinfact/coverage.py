@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +13,33 @@ from icml.tools.nneinfact.data import SCAN_CELLS
 from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.sparse_data import SparseData
 
+Counts = list[NDArray[np.int64]]
 
-def empty_slices(data: DenseData | SparseData) -> list[NDArray[np.int64]]:
-    """For each axis, the indices whose cells are all masked, missing, held out or of weight 0."""
-    if data.weights is None and (
-        data.observed is None if isinstance(data, DenseData) else not len(data.excluded)
-    ):
-        return [np.empty(0, np.int64) for _ in data.shape]
+
+def observed_counts(data: DenseData | SparseData) -> Counts:
+    """For each axis, how many observed cells each of its slices has.
+
+    If the data are a part of a tensor, the counts are for the axes of the whole, with 0 outside the part.
+    """
     counts = [np.zeros(n, np.int64) for n in data.shape]
-    if isinstance(data, SparseData) and data.weights is None:
+    if data.weights is None and (isinstance(data, SparseData) or data.all_equal_weight):
         _count_unlisted(data, counts)
     else:
         _count_seen(data, counts)
-    return [np.flatnonzero(count == 0) for count in counts]
+    if data.part is not None:
+        axis = data.part.axis
+        inside = counts[axis]
+        counts[axis] = np.zeros(data.whole_shape[axis], np.int64)
+        counts[axis][data.part.start : data.part.stop] = inside
+    return counts
 
 
-def empty_note(data: DenseData | SparseData, letters: str) -> str | None:
-    """A sentence that lists the empty slices, or None."""
+def empty_note(counts: Counts, letters: Sequence[str]) -> str | None:
+    """A sentence that lists the slices whose cells are all masked, missing, held out or of weight 0; or None."""
     named = [
         f"{letter}={index}"
-        for letter, indices in zip(letters, empty_slices(data), strict=True)
-        for index in indices
+        for letter, count in zip(letters, counts, strict=True)
+        for index in np.flatnonzero(count == 0)
     ]
     if not named:
         return None
@@ -40,20 +47,23 @@ def empty_note(data: DenseData | SparseData, letters: str) -> str | None:
     return f"no observed cell in the slices {shown}: their factor rows keep their start"
 
 
-def _count_unlisted(data: SparseData, counts: list[NDArray[np.int64]]) -> None:
+def _count_unlisted(data: DenseData | SparseData, counts: Counts) -> None:
+    """Counts where every cell is observed but for a list of some."""
     cells = math.prod(data.shape)
-    index = np.unravel_index(data.excluded, data.shape)
+    excluded = data.excluded if isinstance(data, SparseData) else np.empty(0, np.int64)
+    index = np.unravel_index(excluded, data.shape)
     for axis, count in enumerate(counts):
         size = data.shape[axis]
         np.subtract(cells // size, np.bincount(index[axis], minlength=size), out=count)
 
 
-def _count_seen(data: DenseData | SparseData, counts: list[NDArray[np.int64]]) -> None:
+def _count_seen(data: DenseData | SparseData, counts: Counts) -> None:
     for box in boxes(data.shape, SCAN_CELLS):
         shape = [s.stop - s.start for s in box.slices]
         seen = np.ones(box.stop - box.start, bool)
-        if isinstance(data, DenseData) and data.observed is not None:
-            seen = data.observed.get(box.start, box.stop).copy()
+        found = data.seen(box.start, box.stop) if isinstance(data, DenseData) else None
+        if found is not None:
+            seen = found.copy()
         if isinstance(data, SparseData):
             low, high = np.searchsorted(data.excluded, (box.start, box.stop))
             seen[data.excluded[low:high] - box.start] = False

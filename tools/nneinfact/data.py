@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact.cells import boxes
+from icml.tools.nneinfact.cells import Part, boxes
 from icml.tools.nneinfact.losses import Divergence
 
 SCAN_CELLS = 1 << 18
@@ -30,6 +30,8 @@ class Statistics:
         weight, held_weight: total weight of the observed and of the held-out cells.
         sum: weighted sum of the observed cells.
         largest: largest value.
+        gaps: NaN cells, which are taken as missing.
+        repeated: listed cells that were summed into another of the same index.
     """
 
     cells: int
@@ -39,6 +41,8 @@ class Statistics:
     held_weight: float = 0.0
     sum: float = 0.0
     largest: float = 0.0
+    gaps: int = 0
+    repeated: int = 0
 
     @property
     def mean(self) -> float:
@@ -49,6 +53,21 @@ class Statistics:
     def density(self) -> float:
         """Share of cells that are not zero."""
         return self.nonzeros / self.cells
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know, a sentence each."""
+        notes = [f"{self.gaps} NaN cells are taken as missing"] if self.gaps else []
+        return notes + ([f"{self.repeated} repeated cells were summed"] if self.repeated else [])
+
+    def combined(self, other: Statistics) -> Statistics:
+        """The statistics of both of two parts of a tensor."""
+        values = {
+            field.name: getattr(self, field.name) + getattr(other, field.name)
+            for field in fields(self)
+            if field.name != "largest"
+        }
+        return Statistics(**values, largest=max(self.largest, other.largest))
 
 
 @dataclass(frozen=True)
@@ -101,15 +120,15 @@ def zero_message(cell: str, divergence: Divergence) -> str:
 
 
 def cell_name(flat: int, shape: Sequence[int]) -> str:
-    return "(" + ", ".join(str(int(i)) for i in np.unravel_index(flat, tuple(shape))) + ")"
+    """The index of a cell, as text."""
+    return Part.everything(shape).cell_name(flat)
 
 
 def boolean_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
     if mask is None:
         return None
     array = np.asarray(mask)
-    if array.shape != shape:
-        raise InputError(f"the mask has shape {array.shape}, the data {shape}")
+    check_mask_shape(array.shape, shape)
     if array.dtype != bool:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
             raise InputError("the mask must hold only true and false (or 0 and 1)")
@@ -117,17 +136,33 @@ def boolean_mask(mask: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.b
     return array
 
 
-def check_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> Values | None:
+def check_mask_shape(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    if given != shape:
+        raise InputError(f"the mask has shape {given}, the data {shape}")
+
+
+def spread_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> Values | None:
+    """A view of the weights with the shape of the data."""
     if weights is None:
         return None
     array = readable(weights)
     try:
-        array = np.broadcast_to(array, shape)
+        return np.broadcast_to(array, shape)
     except ValueError:
         raise InputError(f"weights of shape {array.shape} do not fit data of shape {shape}") from None
+
+
+def check_weights(
+    weights: ArrayLike | None, shape: tuple[int, ...], part: Part | None = None
+) -> Values | None:
+    """The weights with the shape of the data, which may be a part of a tensor; refuses bad ones."""
+    array = spread_weights(weights, shape)
+    if array is None:
+        return None
+    name = (part or Part.everything(shape)).cell_name
     for box in boxes(shape, SCAN_CELLS):
-        part = array[box.slices].reshape(-1)
-        if not np.isfinite(part).all() or part.min() < 0:
-            bad = int(np.argmax(~np.isfinite(part) | (part < 0)))
-            raise InputError(f"the weight of cell {cell_name(box.start + bad, shape)} is {part[bad]}")
+        values = array[box.slices].reshape(-1)
+        if not np.isfinite(values).all() or values.min() < 0:
+            bad = int(np.argmax(~np.isfinite(values) | (values < 0)))
+            raise InputError(f"the weight of cell {name(box.start + bad)} is {values[bad]}")
     return array

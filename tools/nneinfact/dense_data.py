@@ -6,25 +6,26 @@ A cell is observed, held out for validation, or missing (masked, or NaN). Missin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact.cells import CellBits, boxes, draw_cells
+from icml.tools.nneinfact.cells import CellBits, Part, boxes, draw_cells
 from icml.tools.nneinfact.data import (
     SCAN_CELLS,
     Holdout,
     Statistics,
     Values,
     boolean_mask,
-    cell_name,
     check_values,
     check_weights,
     readable,
 )
 from icml.tools.nneinfact.losses import Divergence
+
+NOTHING_LEFT = "no observed cell is left: all are masked, missing, held out or of weight 0"
 
 
 @dataclass
@@ -34,9 +35,11 @@ class DenseData:
     Attributes:
         array: the values; never copied when their type is one the kernel reads.
         weights: a weight for every cell (may be a broadcast view), or None.
-        observed, held: bit masks, or None where every, respectively no, cell is in them.
+        observed: bit mask, or None where every cell is observed that is not held out.
+        held: bit mask of the held-out cells, or None where there are none.
+        square: sum of the squares of the observed cells, where the Euclidean divergence may want it; else 0.
         stats: see `Statistics`.
-        notes: what the user should know, a sentence each.
+        part: which part of a tensor this is, if it is not the whole of it; `stats` are then those of the whole.
     """
 
     array: Values
@@ -44,11 +47,21 @@ class DenseData:
     observed: CellBits | None
     held: CellBits | None
     stats: Statistics
-    notes: list[str] = field(default_factory=list)
+    part: Part | None = None
+    square: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.array.shape)
+
+    @property
+    def whole_shape(self) -> tuple[int, ...]:
+        """Sizes of the tensor that this is a part of."""
+        return self.part.whole if self.part is not None else self.shape
+
+    @property
+    def notes(self) -> list[str]:
+        return self.stats.notes
 
     @property
     def mapped(self) -> bool:
@@ -58,7 +71,13 @@ class DenseData:
     @property
     def all_equal_weight(self) -> bool:
         """Whether every cell is observed with weight 1."""
-        return self.weights is None and self.observed is None
+        return self.weights is None and self.observed is None and self.held is None
+
+    def seen(self, start: int, stop: int) -> NDArray[np.bool_] | None:
+        """Which of a run of cells are observed; None if all are."""
+        if self.observed is not None:
+            return self.observed.get(start, stop)
+        return None if self.held is None else ~self.held.get(start, stop)
 
 
 def load_dense(
@@ -69,6 +88,7 @@ def load_dense(
     weights: ArrayLike | None = None,
     holdout: Holdout | None = None,
     nan: str = "missing",
+    part: Part | None = None,
 ) -> DenseData:
     """Checks a dense tensor and notes which of its cells count.
 
@@ -78,6 +98,8 @@ def load_dense(
         weights: weight of every cell, broadcastable to its shape.
         holdout: which cells to set aside.
         nan: "missing", or "error" to refuse NaN.
+        part: which part of a tensor the values are; held-out cells are drawn from the whole of it, and cells in
+            messages are its.
 
     Raises:
         InputError: a value that the divergence does not admit (the first one is named), no cell left, or shapes that
@@ -89,18 +111,22 @@ def load_dense(
         values = values.data
     array = readable(values)
     observed_given = boolean_mask(mask, array.shape)
-    weight_array = check_weights(weights, array.shape)
+    part = part or Part.everything(array.shape)
+    weight_array = check_weights(weights, array.shape, part)
     cells = array.size
     if cells == 0:
         raise InputError(f"the data have no cells: shape {array.shape}")
     held = None
     if holdout is not None:
         held = CellBits(cells)
-        for drawn in draw_cells(cells, holdout.fraction, holdout.seed):
-            held.set_cells(drawn)
-    scan = _Scan(array, divergence, mask=observed_given, weights=weight_array, held=held, nan=nan)
+        for drawn in draw_cells(math.prod(part.whole), holdout.fraction, holdout.seed):
+            held.set_cells(drawn if part.is_whole else part.to_part(drawn[part.inside(drawn)]))
+    scan = _Scan(array, divergence, part, mask=observed_given, weights=weight_array, held=held, nan=nan)
     scan.run()
-    return DenseData(scan.array, weight_array, scan.observed, held, scan.stats, scan.notes)
+    if part.is_whole and scan.stats.weight <= 0:
+        raise InputError(NOTHING_LEFT)
+    own_part = None if part.is_whole else part
+    return DenseData(array, weight_array, scan.observed, held, scan.stats, own_part, scan.square)
 
 
 class _Scan:
@@ -110,28 +136,22 @@ class _Scan:
         self,
         array: Values,
         divergence: Divergence,
+        part: Part,
         *,
         mask: NDArray[np.bool_] | None,
         weights: Values | None,
         held: CellBits | None,
         nan: str,
     ) -> None:
-        self.array, self.divergence = array, divergence
+        self.array, self.divergence, self.part = array, divergence, part
         self.mask, self.weights, self.held, self.nan = mask, weights, held, nan
-        self.observed: CellBits | None = (
-            CellBits(array.size) if mask is not None or held is not None else None
-        )
+        self.observed: CellBits | None = CellBits(array.size) if mask is not None else None
         self.stats = Statistics(array.size)
-        self.notes: list[str] = []
-        self._nan_cells = 0
+        self.square = 0.0
 
     def run(self) -> None:
         for box in boxes(self.array.shape, SCAN_CELLS):
             self._box(box.slices, box.start)
-        if self._nan_cells:
-            self.notes.append(f"{self._nan_cells} NaN cells are taken as missing")
-        if self.stats.weight <= 0:
-            raise InputError("no observed cell is left: all are masked, missing, held out or of weight 0")
 
     def _box(self, slices: tuple[slice, ...], start: int) -> None:
         y = np.ascontiguousarray(self.array[slices]).reshape(-1)
@@ -142,7 +162,7 @@ class _Scan:
         check_values(
             y if known is None else np.where(known, y, 1),
             self.divergence,
-            lambda i: cell_name(start + i, self.array.shape),
+            lambda i: self.part.cell_name(start + i),
         )
         train, held = self._sets(known, start, len(y))
         w = None if self.weights is None else np.ascontiguousarray(self.weights[slices]).reshape(-1)
@@ -155,6 +175,9 @@ class _Scan:
             stats.weight += len(y) if train is None else int(np.count_nonzero(train))
             stats.held_weight += 0 if held is None else int(np.count_nonzero(held))
             stats.sum += float(y.sum(dtype=np.float64, where=seen))
+            if (self.divergence.alpha, self.divergence.beta) == (1, 1) and train is None:
+                wide = y.astype(np.float64)
+                self.square += float(np.einsum("i,i", wide, wide))
             return
         w = w.astype(np.float64)
         if held is not None:
@@ -171,18 +194,20 @@ class _Scan:
         new = gaps if known is None else gaps & known
         count = int(np.count_nonzero(new))
         if count and self.nan == "error":
-            raise InputError(f"cell {cell_name(start + int(np.argmax(new)), self.array.shape)} is NaN")
-        self._nan_cells += count
+            raise InputError(f"cell {self.part.cell_name(start + int(np.argmax(new)))} is NaN")
+        self.stats.gaps += count
         if self.observed is None:
             self.observed = CellBits(self.array.size)
             self.observed.set_range(0, start)
+            if self.held is not None:
+                self.observed.remove(self.held, start)
         return ~gaps if known is None else known & ~gaps
 
     def _sets(
         self, known: NDArray[np.bool_] | None, start: int, count: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Which cells of a box are observed and which held out; writes both bit masks."""
-        if self.observed is None:
+        """Which cells of a box are observed and which held out; writes the bit masks that there are."""
+        if self.observed is None and self.held is None:
             return None, None
         train = np.ones(count, bool) if known is None else known
         held = None
@@ -191,5 +216,6 @@ class _Scan:
             held = drawn & train
             self.held.clear(start, drawn & ~train)
             train = train & ~drawn
-        self.observed.put(start, train)
+        if self.observed is not None:
+            self.observed.put(start, train)
         return train, held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -78,14 +79,19 @@ class DenseEngine(Engine):
             self._den_mode = "weight pass"
         else:
             self._den_mode = "model pass" if kernel.rule is Rule.EUCLIDEAN else "tile"
+        if kernel.rule is Rule.EUCLIDEAN and self._den_mode == "model":
+            self._square = data.square
+
+    def of_slices(self, plan: Plan, only: slice) -> DenseEngine:
+        """The engine of some slices of the first axis; `plan` is for as many."""
+        return DenseEngine(plan, self.kernel, self.data, only)
 
     def losses(self, factors: Sequence[Array], sides: tuple[int, ...] = ()) -> Losses:
         if self.kernel.rule is Rule.EUCLIDEAN:
-            kept = self._euclidean_losses(factors, sides) if self._den_mode == "model" else None
+            kept = self._euclidean_losses(factors, sides)
             if kept is not None:
                 return kept
-            losses = self._run(self.kernel, self.kernel.rule, factors, (), loss=True).losses
-            return self._with_square(factors, sides, losses) if self._den_mode == "model" else losses
+            return self._run(self.kernel, self.kernel.rule, factors, (), loss=True).losses
         return self._sums(factors, sides, loss=True).losses
 
     def numerator(self, factor: int, factors: Sequence[Array]) -> Array:
@@ -304,8 +310,8 @@ class RowPieces(Pieces):
         self._rows = SparseRows.of_plan(plan, data.flat, data.shape, data.values)
         self._observed = self._held = None
         if len(data.excluded):
-            self._observed, self._held = CellBits(data.stats.cells), CellBits(data.stats.cells)
-            self._observed.set_range(0, data.stats.cells)
+            self._observed, self._held = CellBits(math.prod(data.shape)), CellBits(math.prod(data.shape))
+            self._observed.set_range(0, math.prod(data.shape))
             self._observed.remove_cells(data.excluded)
             self._held.set_cells(data.excluded[~np.isnan(data.excluded_values)])
             self._rows = self._rows_with_held(plan, data)

@@ -373,6 +373,9 @@ template <class T> class DensePass {
             load_bits(b.observed, p, q0, n, bit);
             for (int i = n; i < whole; ++i) w[i] = bit[i] = 0;
             for (int i = 0; i < whole; i += lanes) store(w + i, load(w + i) * load(bit + i));
+        } else if (b.held.base) { // every cell counts as observed that is not held out
+            for (int i = n; i < whole; ++i) w[i] = 0;
+            for (int i = 0; i < whole; i += lanes) store(w + i, load(w + i) - load(h + i));
         }
         for (int i = n; i < whole; ++i) w[i] = 0;
     }

@@ -126,6 +126,8 @@ class Engine(abc.ABC):
 
     path: str
     """How the data are walked: dense, sparse or stream."""
+    device: str = "cpu"
+    """Where the passes are computed."""
 
     def __init__(self, plan: Plan, kernel: Kernel, stats: Statistics, sides: tuple[Side, Side]) -> None:
         self.plan, self.kernel, self.stats, self.sides = plan, kernel, stats, sides
@@ -133,7 +135,7 @@ class Engine(abc.ABC):
         self.passes = 0
         self._num: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
         self._weight: tuple[Memo[Array], Memo[Array]] = (Memo(), Memo())
-        self._square: float | None = None
+        self._square: float | None = None  # of all y, where the loss may be made of parts
 
     @property
     def groups_by_side(self) -> bool:
@@ -161,19 +163,13 @@ class Engine(abc.ABC):
         """The losses, cell by cell in float64: what is reported in the end."""
 
     def _euclidean_losses(self, factors: Sequence[Array], sides: tuple[int, ...]) -> Losses | None:
-        """½ Σ y² - Σ y ŷ + ½ Σ ŷ², from what the updates need anyway; None before ½ Σ y² is known, or if too little is
-        left of it to be exact."""
+        """½ Σ y² - Σ y ŷ + ½ Σ ŷ², from what the updates need anyway; None where it is not made of parts, or if too
+        little is left of it to be exact."""
         if self._square is None:
             return None
-        loss = self._square + self._cross(factors, sides)
-        precise = loss > self._square * (1e-3 if self.kernel.dtype == np.float32 else 1e-9)
+        loss = self._square / 2 + self._cross(factors, sides)
+        precise = loss > self._square / 2 * (1e-3 if self.kernel.dtype == np.float32 else 1e-9)
         return Losses(loss, 0.0) if precise else None
-
-    def _with_square(self, factors: Sequence[Array], sides: tuple[int, ...], losses: Losses) -> Losses:
-        """The losses, having learned ½ Σ y² from them."""
-        if self._square is None and sides:
-            self._square = losses.train - self._cross(factors, sides)
-        return losses
 
     def _cross(self, factors: Sequence[Array], sides: tuple[int, ...]) -> float:
         """½ Σ ŷ² - Σ y ŷ, both linear in any one factor."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,18 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 from icml.formats.errors import InputError
 from icml.tools.nneinfact.contraction import Array, compile_contraction
 from icml.tools.nneinfact.control import Checkpoint, Guard
-from icml.tools.nneinfact.coverage import empty_note
+from icml.tools.nneinfact.coverage import empty_note, observed_counts
 from icml.tools.nneinfact.data import Holdout
-from icml.tools.nneinfact.dense_data import DenseData, load_dense
+from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.engine import Engine
 from icml.tools.nneinfact.engines import Setup, make_engine
 from icml.tools.nneinfact.fit import Descent, Options, Progress, State, normalized, rescaled_to_mean, start
+from icml.tools.nneinfact.loading import load_data
 from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.minibatch import MinibatchDescent
 from icml.tools.nneinfact.model import Model, parse_sizes
 from icml.tools.nneinfact.null_model import null_losses
-from icml.tools.nneinfact.sparse_data import SparseData, load_sparse
+from icml.tools.nneinfact.sparse_data import SparseData
 from icml.tools.nneinfact.split import KEY
+
+if TYPE_CHECKING:
+    from icml.tools.nneinfact.sharded import Ranks
 
 PREDICT_CELLS = 1 << 16
 """Cells whose values are made together."""
@@ -48,6 +52,9 @@ class NNEinFact:
         dtype: arithmetic on the data: "float32", "float64", or "auto": float32 unless the divergence needs more.
         path: "dense", "sparse", or "auto".
         threads: default all CPUs this process may use. The result does not depend on it.
+        device: "cpu"; "cuda" or "cuda:N" for torch on a GPU; "auto": a GPU if there is one and the work is large.
+        ranks: the processes that share the data, as `sharded.ranks_from_environment` gives them; all of them make
+            the same calls with the whole data, and all get the same result. None for a process of its own.
         minibatch: slices of the first axis to update from at a time; None for full sweeps.
         max_memory: bytes for the matrices of the plan; default a quarter of the machine's.
         nan: "missing" or "error".
@@ -56,7 +63,7 @@ class NNEinFact:
         time_limit: seconds after which the best so far is returned.
         should_stop: polled at least every 0.2 s; true ends the fit with the best so far.
         on_progress: called after every sweep.
-        on_checkpoint: called after every sweep with the state to resume from.
+        on_checkpoint: called after every sweep, and at a stop, with the state to resume from.
 
     Attributes:
         factors_: the fitted factors, float64, in the order of the model.
@@ -66,7 +73,8 @@ class NNEinFact:
         objective_: loss plus penalties per cell, before normalization.
         history_: mean loss of the start and after each sweep; `heldout_history_` likewise.
         n_iter_: sweeps. converged_: whether a stop rule other than a limit ended it. reason_: which.
-        plan_: the split in use. path_: dense, sparse or stream. notes_: sentences for the user.
+        plan_: the split in use. path_: dense, sparse or stream. device_: where it was computed.
+        notes_: sentences for the user.
     """
 
     model: str
@@ -88,6 +96,8 @@ class NNEinFact:
     dtype: str = "auto"
     path: str = "auto"
     threads: int | None = None
+    device: str = "auto"
+    ranks: Ranks | None = None
     minibatch: int | None = None
     max_memory: float | None = None
     nan: str = "missing"
@@ -129,6 +139,8 @@ class NNEinFact:
             raise InputError(f"threads must be at least 1, got {self.threads}")
         if self.minibatch is not None and self.minibatch < 1:
             raise InputError(f"minibatch must be at least 1, got {self.minibatch}")
+        if self.minibatch is not None and self.ranks is not None:
+            raise InputError("minibatches are for a single process")
 
     def fit(
         self,
@@ -156,9 +168,10 @@ class NNEinFact:
         data = (
             y if isinstance(y, DenseData | SparseData) else self.load(y, mask, weights, holdout=self.holdout)
         )
-        self._check_labels(data.shape)
+        self._check_labels(data.whole_shape)
         guard = Guard(self.time_limit, self.should_stop)
         engine = make_engine(self._setup(), data, guard.poll, keep_dense=self.minibatch is not None)
+        self.plan_, self.path_ = engine.plan, engine.path
         first = self._check_init(init, engine)
         checkpoint = resume if resume is not None else Checkpoint()
         checkpoint.claim(self._fingerprint(data))
@@ -189,12 +202,8 @@ class NNEinFact:
     ) -> DenseData | SparseData:
         """The data as the engines take them, checked against the divergence; see `fit` for what `y` may be."""
         held = None if holdout is None else Holdout(holdout, self.seed)
-        listed = as_coordinates(y)
-        if listed is None:
-            return load_dense(y, self._divergence, mask=mask, weights=weights, holdout=held, nan=self.nan)
-        coords, values, shape = listed
-        return load_sparse(
-            coords, values, shape, self._divergence, missing=mask, weights=weights, holdout=held, nan=self.nan
+        return load_data(
+            y, self._divergence, mask=mask, weights=weights, holdout=held, nan=self.nan, ranks=self.ranks
         )
 
     def predict(self, coords: ArrayLike) -> Array:
@@ -269,7 +278,7 @@ class NNEinFact:
             raise InputError(f"free letters {free!r} must be observed letters of the model {model.text!r}")
         new = self._like(max_iter=self.max_iter, minibatch=None, holdout=None)
         data = new.load(y, mask, weights)
-        bound = model.bind(data.shape, {c: n for c, n in sizes.items() if c not in free})
+        bound = model.bind(data.whole_shape, {c: n for c, n in sizes.items() if c not in free})
         new._latent = {c: bound[c] for c in model.latent}
         guard = Guard(self.time_limit, self.should_stop)
         engine = make_engine(new._setup(), data, guard.poll)
@@ -278,9 +287,7 @@ class NNEinFact:
         factors = [fresh[i] if i in moving else np.array(f) for i, f in enumerate(self.factors_)]
         state = State(rescaled_to_mean(factors, moving, engine))
         with guard:
-            Descent(engine, self._options, moving).run(
-                state, deadline=guard.deadline, on_progress=self.on_progress
-            )
+            Descent(engine, self._options, moving).run(state, on_progress=self.on_progress)
         new.raw_scale = True  # the factors that were given must come back as they are
         new._finish(engine, state, data)
         if self.labels is not None:
@@ -291,7 +298,7 @@ class NNEinFact:
         """Mean divergence of the model from `y` over its observed cells: lower is better."""
         model, sizes = self._fitted()
         data = self.load(y, mask, weights)
-        model.bind(data.shape, sizes)
+        model.bind(data.whole_shape, sizes)
         engine = make_engine(self._setup(), data, lambda: None)
         return engine.exact_losses(self.factors_).train / data.stats.weight
 
@@ -305,15 +312,15 @@ class NNEinFact:
 
         everything = range(len(self._model.factors))
         with guard:
-            if self.minibatch is not None:
-                MinibatchDescent(engine, self._options, self.minibatch, self.seed).run(
-                    state, deadline=guard.deadline, on_progress=self.on_progress, after_sweep=after_sweep
-                )
-            else:
-                Descent(engine, self._options, everything).run(
-                    state, deadline=guard.deadline, on_progress=self.on_progress, after_sweep=after_sweep
-                )
+            descent = (
+                Descent(engine, self._options, everything)
+                if self.minibatch is None
+                else MinibatchDescent(engine, self._options, self.minibatch, self.seed)
+            )
+            descent.run(state, on_progress=self.on_progress, after_sweep=after_sweep)
         guard.stopped = guard.stopped or state.reason == "stopped"
+        if guard.stopped and self.on_checkpoint is not None:
+            self.on_checkpoint(checkpoint)
 
     def _finish(self, engine: Engine, state: State, data: DenseData | SparseData) -> None:
         factors = state.best if state.best else state.factors
@@ -323,15 +330,20 @@ class NNEinFact:
         self.loss_ = losses.train / stats.weight
         self.heldout_loss_ = losses.held / stats.held_weight if stats.held_weight > 0 else None
         at = state.best_sweep if state.best else state.sweeps
-        self.objective_ = state.history[at]
+        self.objective_ = state.history[at] if state.history else self.loss_
         self.history_, self.heldout_history_ = list(state.losses), list(state.held_losses)
+        if not state.history:  # stopped before the loss of the start was known
+            self.history_ = [self.loss_]
+            self.heldout_history_ = [] if self.heldout_loss_ is None else [self.heldout_loss_]
         self.n_iter_, self.best_iter_ = state.sweeps, at
         self.reason_, self.converged_ = state.reason, state.reason in ("converged", "patience")
         self.passes_, self.rejected_ = engine.passes, state.rejected
         self.plan_, self.path_, self.dtype_ = engine.plan, engine.path, str(engine.kernel.dtype)
+        self.device_ = engine.device
         self.stats_ = stats
         self.notes_ = list(data.notes)
-        note = empty_note(data, self._model.output)
+        counts = observed_counts(data)
+        note = empty_note(counts if self.ranks is None else self.ranks.sum_counts(counts), self._model.output)
         if note is not None:
             self.notes_.append(note)
         null = null_losses(engine)
@@ -414,7 +426,7 @@ class NNEinFact:
             replace(self._options, max_iter=0),
         )
         numbers = (self.seed, self.restarts, self.minibatch, stats.nonzeros, stats.sum, stats.weight)
-        return repr((*task, *numbers, data.shape))
+        return repr((*task, *numbers, data.whole_shape))
 
     def _fitted(self) -> tuple[Model, dict[str, int]]:
         if not self.factors_:
@@ -439,24 +451,9 @@ class NNEinFact:
             self.path,
             self._threads(),
             self.max_memory,
+            self.device,
+            self.ranks,
         )
-
-
-def as_coordinates(y: Any) -> tuple[Any, Any, tuple[int, ...]] | None:
-    """(coords, values, shape) of anything sparse; None for what is dense."""
-    if isinstance(y, tuple) and len(y) == 3:
-        coords, values, shape = y
-        return coords, values, tuple(shape)
-    if hasattr(y, "tocoo"):
-        matrix = y.tocoo()
-        return (
-            np.vstack(matrix.coords if hasattr(matrix, "coords") else (matrix.row, matrix.col)),
-            matrix.data,
-            matrix.shape,
-        )
-    if hasattr(y, "coords") and hasattr(y, "data") and hasattr(y, "shape") and not isinstance(y, np.ndarray):
-        return y.coords, y.data, tuple(y.shape)
-    return None
 
 
 def available_threads() -> int:

@@ -9,7 +9,6 @@ takes the numerators of all factors from one pass and then minimises the resulti
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,7 +99,8 @@ class State:
         factors: the current iterate.
         omega: over-relaxation of the next sweep (for α = 0, β ≠ 1: its step).
         sweeps: sweeps accepted.
-        history: objective of the start and of each accepted iterate, per unit of weight.
+        history: objective of the start and of each accepted iterate, per unit of weight; empty before the start's
+            is known.
         losses, held_losses: the same for the mean loss over observed and over held-out cells.
         best, best_sweep: iterate of least held-out loss, and its number.
         rejected: sweeps taken back.
@@ -149,40 +149,44 @@ class Descent:
         self,
         state: State,
         *,
-        deadline: float | None = None,
         on_progress: Progress | None = None,
         after_sweep: Callable[[State], None] | None = None,
     ) -> State:
-        """Sweeps until a stop rule holds; `state` is updated in place and holds a valid iterate at any time."""
+        """Sweeps until a stop rule holds; `state` is updated in place and holds a valid iterate at any time.
+
+        Raises:
+            WorkError: the loss of the start is not finite.
+        """
         if state.reason == "stopped":
             state.reason = ""
-        if not state.history:
-            losses = self._evaluate(state.factors)
-            if not math.isfinite(losses.train):
-                raise WorkError(
-                    "the loss of the start is not finite in this arithmetic; rescale the data, or use float64"
-                )
-            self._accept(state, state.factors, losses)
-        elif not state.reason:
-            self._evaluate(state.factors)  # so that the next sweep finds its numerators
-        while not state.reason:
-            state.reason = self._ended(state)
-            if state.reason:
-                break
-            try:
-                proposal, losses = self._advance(state)
-            except Stopped:
-                state.reason = "stopped"
-                break
-            if not self._judge(state, proposal, losses):
-                continue
-            if after_sweep is not None:
-                after_sweep(state)
-            if on_progress is not None:
-                on_progress(progress_of(state))
-            if deadline is not None and time.monotonic() >= deadline:
-                state.reason = "stopped"
+        try:
+            self._begin(state)
+            while not state.reason:
+                state.reason = self._ended(state)
+                if state.reason:
+                    break
+                if not self._judge(state, *self._advance(state)):
+                    continue
+                if after_sweep is not None:
+                    after_sweep(state)
+                if on_progress is not None:
+                    on_progress(progress_of(state))
+        except Stopped:
+            state.reason = "stopped"
         return state
+
+    def _begin(self, state: State) -> None:
+        """Evaluates a new start; of one that is resumed, so that the first sweep finds its numerators."""
+        if state.history and state.reason:
+            return
+        losses = self._evaluate(state.factors)
+        if state.history:
+            return
+        if not math.isfinite(losses.train):
+            raise WorkError(
+                "the loss of the start is not finite in this arithmetic; rescale the data, or use float64"
+            )
+        self._accept(state, state.factors, losses)
 
     def objective(self, factors: Sequence[Array], losses: Losses) -> float:
         """Mean loss plus penalties per unit of weight."""
@@ -248,10 +252,7 @@ class Descent:
         else:
             state.reason = "converged"  # not even the plain step gets lower
             return False
-        try:
-            self._evaluate(state.factors)
-        except Stopped:
-            state.reason = "stopped"
+        self._evaluate(state.factors)
         return False
 
     def _accept(self, state: State, factors: list[Array], losses: Losses) -> None:

@@ -58,11 +58,11 @@ struct Rows {
 // Rows [row0, row1) x columns [column0, column1) of one P x Q matrix.
 template <class T> struct DenseBlock {
     RuleParameters<T> rule;
-    Strided y, w; // w.base null: weight 1
-    Bits observed, held;
-    Rows sparse;    // start not null: the data are these rows instead of y
-    const T *left;  // P x rank
-    const T *right; // rank x Q
+    Strided y, w;        // w.base null: weight 1
+    Bits observed, held; // held without observed: all cells that are not held out are observed
+    Rows sparse;         // start not null: the data are these rows instead of y
+    const T *left;       // P x rank
+    const T *right;      // rank x Q
     std::int64_t rank, columns;
     std::int64_t row0, row1, column0, column1;
     bool want_loss, want_den, want_left, want_right;

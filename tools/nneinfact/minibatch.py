@@ -75,7 +75,7 @@ class MinibatchDescent(Descent):
         count = rows.stop - rows.start
         plan = self.engine.plan
         small = replace(plan, sizes={**plan.sizes, self._letter: count})
-        engine = DenseEngine(small, self.engine.kernel, self._dense.data, only=rows)
+        engine = self._dense.of_slices(small, rows)
         part = [self._rows(i, f, rows) for i, f in enumerate(factors)]
         losses = engine.losses(part, self._wanted)
         share = count / plan.sizes[self._letter]

@@ -11,8 +11,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from icml.formats.errors import InputError
+from icml.tools.nneinfact.dense_data import DenseData
 from icml.tools.nneinfact.estimator import NNEinFact
 from icml.tools.nneinfact.model import Model
+from icml.tools.nneinfact.sparse_data import SparseData
 
 HOLDOUT = 0.1
 
@@ -55,7 +57,7 @@ def select(
 
     Args:
         models: model strings with the same observed letters.
-        y, mask, weights: as for `NNEinFact.fit`.
+        y, mask, weights: as for `NNEinFact.fit`; what `NNEinFact.load` gave must have cells held out.
         grid: for each latent letter one size, or several to try; letters a model lacks are passed over.
         template: supplies all other options; its hold-out share defaults to 0.1. Its time limit is for each fit.
         on_result: called with each candidate as it is done.
@@ -63,18 +65,14 @@ def select(
     Raises:
         InputError: no model, one that cannot be parsed, or models of different data.
     """
-    parsed = [Model.parse(text) for text in models]
-    if not parsed:
-        raise InputError("no model to choose from")
-    other = next((m for m in parsed if m.output != parsed[0].output), None)
-    if other is not None:
-        raise InputError(f"models {parsed[0].text!r} and {other.text!r} are not of the same observed letters")
+    todo = jobs(models, grid)
     holdout = template.holdout if template.holdout is not None else HOLDOUT
-    jobs = [(model, sizes) for model in parsed for sizes in _combinations(model, grid)]
-    first = replace(template, model=parsed[0].text, sizes={}, holdout=holdout)
-    data = first.load(y, mask, weights, holdout=holdout)
+    data = y
+    if not isinstance(y, DenseData | SparseData):
+        first = replace(template, model=todo[0][0].text, sizes={}, holdout=holdout)
+        data = first.load(y, mask, weights, holdout=holdout)
     done: list[Candidate] = []
-    for model, sizes in jobs:
+    for model, sizes in todo:
         began = time.monotonic()
         fitted = replace(template, model=model.text, sizes=sizes, holdout=holdout).fit(data)
         if fitted.heldout_loss_ is None or fitted.null_heldout_loss_ is None:
@@ -97,6 +95,23 @@ def select(
         if fitted.reason_ == "stopped" and template.should_stop is not None and template.should_stop():
             break
     return sorted(done, key=lambda c: c.heldout_loss)
+
+
+def jobs(
+    models: Sequence[str], grid: Mapping[str, int | Sequence[int]]
+) -> list[tuple[Model, dict[str, int]]]:
+    """What there is to fit: every model at every combination of its latent sizes.
+
+    Raises:
+        InputError: no model, one that cannot be parsed, models of different data, or a latent letter without size.
+    """
+    parsed = [Model.parse(text) for text in models]
+    if not parsed:
+        raise InputError("no model to choose from")
+    other = next((m for m in parsed if m.output != parsed[0].output), None)
+    if other is not None:
+        raise InputError(f"models {parsed[0].text!r} and {other.text!r} are not of the same observed letters")
+    return [(model, sizes) for model in parsed for sizes in _combinations(model, grid)]
 
 
 def _combinations(model: Model, grid: Mapping[str, int | Sequence[int]]) -> list[dict[str, int]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact.cells import boxes, draw_cells
+from icml.tools.nneinfact.cells import Part, boxes, draw_cells
 from icml.tools.nneinfact.data import (
     SCAN_CELLS,
     Holdout,
@@ -22,7 +23,7 @@ from icml.tools.nneinfact.data import (
     check_weights,
     zero_message,
 )
-from icml.tools.nneinfact.dense_data import DenseData
+from icml.tools.nneinfact.dense_data import NOTHING_LEFT, DenseData
 from icml.tools.nneinfact.losses import Divergence
 
 MAX_ENTRIES = 2**31 - 1
@@ -39,6 +40,7 @@ class SparseData:
         excluded: ascending numbers of the cells that are held out or missing.
         excluded_values: their values, NaN for missing ones.
         weights: a weight for every cell, or None.
+        part: which part of a tensor this is, if it is not the whole of it; `stats` are then those of the whole.
     """
 
     shape: tuple[int, ...]
@@ -48,11 +50,40 @@ class SparseData:
     excluded_values: NDArray[np.float64]
     weights: Values | None
     stats: Statistics
-    notes: list[str] = field(default_factory=list)
+    part: Part | None = None
+
+    @property
+    def whole_shape(self) -> tuple[int, ...]:
+        """Sizes of the tensor that this is a part of."""
+        return self.part.whole if self.part is not None else self.shape
+
+    @property
+    def notes(self) -> list[str]:
+        return self.stats.notes
+
+    def cut(self, part: Part) -> SparseData:
+        """A part of the data; its statistics stay those of the whole."""
+        assert self.part is None
+        listed, excluded = part.inside(self.flat), part.inside(self.excluded)
+        return replace(
+            self,
+            shape=part.shape,
+            flat=part.to_part(self.flat[listed]),
+            values=self.values[listed],
+            excluded=part.to_part(self.excluded[excluded]),
+            excluded_values=self.excluded_values[excluded],
+            weights=None if self.weights is None else self.weights[part.slices],
+            part=part,
+        )
 
     @property
     def all_equal_weight(self) -> bool:
         return self.weights is None
+
+    @property
+    def square(self) -> float:
+        """Sum of the squares of the observed cells."""
+        return float(np.einsum("i,i", self.values, self.values))
 
 
 def load_sparse(
@@ -84,17 +115,13 @@ def load_sparse(
     if len(value) != len(flat):
         raise InputError(f"{len(flat)} coordinates but {len(value)} values")
     cells = math.prod(shape)
-    notes: list[str] = []
     check_values(value, divergence, lambda i: cell_name(int(flat[i]), shape), zeros_listed=True)
     gaps = np.isnan(value)
     unknown = np.unique(np.concatenate((flat[gaps], _missing_cells(missing, shape))))
-    if gaps.any():
-        if nan == "error":
-            raise InputError(f"cell {cell_name(int(flat[gaps][0]), shape)} is NaN")
-        notes.append(f"{int(gaps.sum())} NaN cells are taken as missing")
+    if gaps.any() and nan == "error":
+        raise InputError(f"cell {cell_name(int(flat[gaps][0]), shape)} is NaN")
+    gap_count = int(gaps.sum())
     flat, value, repeated = _summed(flat[~gaps], value[~gaps])
-    if repeated:
-        notes.append(f"{repeated} repeated cells were summed")
     keep = value != 0
     flat, value = flat[keep], value[keep]
     if len(flat) < cells - len(unknown) and not divergence.admits_zeros:
@@ -112,11 +139,10 @@ def load_sparse(
     nonzeros = int(len(flat) - _in_sorted(flat, unknown).sum())
     inside = ~_in_sorted(flat, excluded)
     flat, value = flat[inside], value[inside]
-    data = SparseData(shape, flat, value, excluded, excluded_values, weight_array, Statistics(cells), notes)
-    data.stats = _statistics(data)
-    data.stats.nonzeros = nonzeros
+    data = SparseData(shape, flat, value, excluded, excluded_values, weight_array, Statistics(cells))
+    data.stats = replace(_statistics(data), nonzeros=nonzeros, gaps=gap_count, repeated=repeated)
     if data.stats.weight <= 0:
-        raise InputError("no observed cell is left: all are masked, missing, held out or of weight 0")
+        raise InputError(NOTHING_LEFT)
     return data
 
 
@@ -129,26 +155,27 @@ def sparse_from_dense(data: DenseData) -> SparseData:
     excluded_values: list[NDArray[np.float64]] = []
     for box in boxes(data.shape, SCAN_CELLS):
         y = np.ascontiguousarray(data.array[box.slices]).reshape(-1)
-        seen = data.observed.get(box.start, box.stop) if data.observed else np.ones(len(y), bool)
-        where = np.flatnonzero((y != 0) & seen)
+        seen = data.seen(box.start, box.stop)
+        where = np.flatnonzero(y if seen is None else (y != 0) & seen)
         flat.append(where + box.start)
         values.append(y[where].astype(np.float64))
-        if data.observed:
+        if seen is not None:
             out = np.flatnonzero(~seen)
             known = data.held.get(box.start, box.stop)[out] if data.held else np.zeros(len(out), bool)
             excluded.append(out + box.start)
             excluded_values.append(np.where(known, y[out].astype(np.float64), np.nan))
-    empty = [np.empty(0, np.int64)]
+    excluded.append(np.empty(0, np.int64))
+    excluded_values.append(np.empty(0))
     return SparseData(
-        data.shape,
-        np.concatenate(flat),
-        np.concatenate(values),
-        np.concatenate(excluded or empty),
-        np.concatenate(excluded_values or [np.empty(0)]),
-        None,
-        data.stats,
-        data.notes,
-    )
+        data.shape, _taken(flat), _taken(values), _taken(excluded), _taken(excluded_values), None, data.stats, data.part
+    )  # fmt: skip
+
+
+def _taken(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """The parts as one array; they are given up at once."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 def _flat_cells(coords: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -32,8 +32,13 @@ class SparseEngine(Engine):
 
     def __init__(self, plan: Plan, kernel: Kernel, data: SparseData) -> None:
         assert kernel.divergence.order in (1.0, 2.0)
-        cells = np.concatenate((data.flat, data.excluded))
-        row, column = row_and_column(plan, cells, data.shape, batch_columns=True)
+        listed, excluded = (
+            row_and_column(plan, flat, data.shape, batch_columns=True) for flat in (data.flat, data.excluded)
+        )
+        row, column = (
+            np.concatenate(pair) if len(pair[1]) else pair[0] for pair in zip(listed, excluded, strict=True)
+        )
+        del listed, excluded
         b, p, q = plan.shape
         row, rows, left = _keys(plan, 0, row, b * p)
         column, columns, right = _keys(plan, 1, column, b * q)
@@ -44,16 +49,14 @@ class SparseEngine(Engine):
         if len(data.excluded):
             self._excluded = SparseRows.of_keys(row[n:], column[n:], (rows, columns), data.excluded_values)
         self._most = max(int(PIECE_WORK / (2 * plan.rank + 40)), 1)
+        if kernel.rule is Rule.EUCLIDEAN and self._excluded is None:
+            self._square = data.square
         self._has_held = bool(np.isfinite(data.excluded_values).any())
         self._matrix: tuple[Memo[NDArray[Any]], Memo[NDArray[Any]]] = (Memo(), Memo())
 
     def losses(self, factors: Sequence[Array], sides: tuple[int, ...] = ()) -> Losses:
-        by_parts = self.kernel.rule is Rule.EUCLIDEAN and self._excluded is None
-        kept = self._euclidean_losses(factors, sides) if by_parts else None
-        if kept is not None:
-            return kept
-        losses = self._losses_in(self.kernel, factors, sides)
-        return self._with_square(factors, sides, losses) if by_parts else losses
+        kept = self._euclidean_losses(factors, sides)
+        return kept if kept is not None else self._losses_in(self.kernel, factors, sides)
 
     def exact_losses(self, factors: Sequence[Array]) -> Losses:
         return self._losses_in(replace(self.kernel, dtype=np.dtype(np.float64)), factors, ())
@@ -233,12 +236,14 @@ def joined(parts: list[Any]) -> Any:
     return None if not parts else parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _keys(plan: Plan, side: int, number: NDArray[np.int64], full: int) -> tuple[NDArray[np.int64], int, Side]:
+def _keys(
+    plan: Plan, side: int, number: NDArray[np.integer[Any]], full: int
+) -> tuple[NDArray[np.integer[Any]], int, Side]:
     """Row (column) of each cell in a side's matrix, the number of rows, and the side."""
     if not plan.keyed[side]:
         return number, full, FullSide(plan, side)
     occurring, position = np.unique(number, return_inverse=True)
     letters = plan.batch + (plan.rows, plan.columns)[side]
     index = np.unravel_index(occurring, [plan.sizes[c] for c in letters])
-    keys = {c: i.astype(np.int64) for c, i in zip(letters, index, strict=True)}
+    keys = {c: np.asarray(i, np.int64) for c, i in zip(letters, index, strict=True)}
     return position.reshape(-1).astype(np.int64), len(occurring), KeyedSide(plan, side, keys)

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from icml.tools.nneinfact import _kernel
 from icml.tools.nneinfact.split import Plan
 
+TOGETHER = 1 << 16
+"""Entries whose rows and columns are worked out together."""
+
 
 @dataclass
 class SparseRows:
@@ -33,20 +36,18 @@ class SparseRows:
     @classmethod
     def of_keys(
         cls,
-        row: NDArray[np.int64],
-        column: NDArray[np.int64],
+        row: NDArray[np.integer[Any]],
+        column: NDArray[np.integer[Any]],
         shape: tuple[int, int],
         values: NDArray[np.float64] | None,
     ) -> SparseRows:
         """From the row and the column of each entry, in any order."""
-        key = row * shape[1] + column if shape[0] * shape[1] < 2**63 else None
-        if key is None or not (key[1:] > key[:-1]).all():
-            order = np.lexsort((column, row)) if key is None else np.argsort(key, kind="stable")
+        order = _order(row, column, shape)
+        if order is not None:
             row, column = row[order], column[order]
             values = None if values is None else values[order]
-        start = np.zeros(shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=shape[0]), out=start[1:])
-        return cls(start, column.astype(np.int32), shape[1], values)
+        start = np.searchsorted(row, np.arange(shape[0] + 1)).astype(np.int64)
+        return cls(start, column.astype(np.int32, copy=False), shape[1], values)
 
     @classmethod
     def of_plan(
@@ -76,17 +77,32 @@ class SparseRows:
         return self._transpose
 
 
+def _order(
+    row: NDArray[np.integer[Any]], column: NDArray[np.integer[Any]], shape: tuple[int, int]
+) -> NDArray[np.intp] | None:
+    """The order by row and column; None for entries that are in it."""
+    if shape[0] * shape[1] >= 2**63:
+        return np.lexsort((column, row))
+    key = row.astype(np.int64)
+    key *= shape[1]
+    key += column
+    return None if (key[1:] > key[:-1]).all() else np.argsort(key, kind="stable")
+
+
 def row_and_column(
     plan: Plan, flat: NDArray[np.int64], shape: tuple[int, ...], *, batch_columns: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row batch * P + p of each cell, and its column q, or batch * Q + q."""
-    index = dict(zip(plan.model.output, np.unravel_index(flat, shape), strict=True))
-
-    def ravel(letters: str) -> NDArray[np.int64]:
-        if not letters:
-            return np.zeros(len(flat), np.int64)
-        sizes = [plan.sizes[c] for c in letters]
-        assert math.prod(sizes) < 2**63
-        return np.ravel_multi_index([index[c] for c in letters], sizes).astype(np.int64)
-
-    return ravel(plan.batch + plan.rows), ravel((plan.batch if batch_columns else "") + plan.columns)
+) -> tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]:
+    """Row batch * P + p of each cell, and its column q, or batch * Q + q; made a piece at a time."""
+    groups = (plan.batch + plan.rows, (plan.batch if batch_columns else "") + plan.columns)
+    sizes = [[plan.sizes[c] for c in letters] for letters in groups]
+    assert all(math.prod(s) < 2**63 for s in sizes)
+    narrow: list[type[np.integer[Any]]] = [np.int32 if math.prod(s) < 2**31 else np.int64 for s in sizes]
+    row: NDArray[np.integer[Any]] = np.zeros(len(flat), narrow[0])
+    column: NDArray[np.integer[Any]] = np.zeros(len(flat), narrow[1])
+    for low in range(0, len(flat), TOGETHER):
+        piece = slice(low, low + TOGETHER)
+        index = dict(zip(plan.model.output, np.unravel_index(flat[piece], shape), strict=True))
+        for out, letters, size in zip((row, column), groups, sizes, strict=True):
+            if letters:
+                out[piece] = np.ravel_multi_index([index[c] for c in letters], size)
+    return row, column

@@ -106,7 +106,7 @@ def plan(
     missing = [c for c in model.letters if c not in sizes]
     if missing:
         raise InputError(f"letter {missing[0]!r} of the model has no size")
-    limit = physical_memory() / 4 if max_memory is None else max_memory
+    limit = memory_limit(max_memory)
     candidates = sorted(_splits(model, sizes, nnz), key=lambda c: c.flops)
     affordable = [c for c in candidates if c.bytes <= limit][:CANDIDATES]
     priced = [_price(c) for c in affordable]
@@ -120,6 +120,11 @@ def plan(
             f"({least}), more than the {limit / 2**20:.4g} MiB allowed"
         )
     return min(fitting, key=lambda c: c.flops)
+
+
+def memory_limit(max_memory: float | None) -> float:
+    """Bytes that a plan's matrices may take: as given, or a quarter of the machine's."""
+    return physical_memory() / 4 if max_memory is None else max_memory
 
 
 def physical_memory() -> float:
