@@ -31,7 +31,7 @@ class BoundOptions:
     sweeps: int = 100
     mu: float = 0.01
     max_cycle: int | None = None
-    star: int = 8
+    star: int = 16
     max_pool: int = 200_000_000
 
 

@@ -130,9 +130,9 @@ def command(
         typer.Option(
             metavar="N", min=2, max=64, help="No stars with more than N leaves.", rich_help_panel=_BOUND
         ),
-    ] = 8,
+    ] = 16,
     max_pool: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Keep at most N triangles.", rich_help_panel=_BOUND)
+        int, typer.Option(metavar="N", min=1, help="Hold at most N obstructions.", rich_help_panel=_BOUND)
     ] = 200_000_000,
     tol: Annotated[
         float,

@@ -36,7 +36,7 @@ struct Options {
     int sweeps = 100;
     double mu = 0.01; // final temperature, in units of what an item can carry on average
     int32_t max_cycle = std::numeric_limits<int32_t>::max();
-    int32_t star = 8; // most leaves of a star
+    int32_t star = 16; // most leaves of a star
     int64_t max_pool = 200'000'000;
     uint64_t seed = 0;
     bool integral = true;
