@@ -267,8 +267,13 @@ def _exact_sums(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sums of values >= 0 by index, each as low + 2^42 high with low < 2^42.
 
-    Works in digits of 21 bits: fewer than 2^32 of them add up exactly in float64, and nothing overflows.
+    Where all of them together fit into an integer, they are just added. Where not, it is in digits of 21 bits: fewer
+    than 2^32 of them add up exactly in float64, and nothing overflows.
     """
+    if float(np.sum(values, dtype=np.float64)) < 2.0**62:
+        sums = np.zeros(size, np.int64)
+        np.add.at(sums, index, values)
+        return sums & _LOW, sums >> 42
     digits = []
     carry = np.zeros(size, np.int64)
     largest = int(values.max(initial=0))
