@@ -122,19 +122,20 @@ def read_tensor(source: Source, request: Request) -> DenseTensor | SparseTensor:
     magic = _peek(source)
     if magic is not None and request.format in ("auto", _MAGIC.get(magic)):
         if _MAGIC.get(magic) == "npy":
+            _refuse_choices(request, "npy", name)
             return _dense(map_npy(os.fspath(source)), {}, {}, request, name)  # type: ignore[arg-type]
         if _MAGIC.get(magic) == "npz":
+            _refuse_choices(request, "npz", name)
             return _read_npz(os.fspath(source), request, name)  # type: ignore[arg-type]
     content = read_source(source)
     format = _find_format(content, request.format)
+    _refuse_choices(request, format, name)
     if format == "npy":
         return _dense(load_npy(content), {}, {}, request, name)
     if format == "npz":
         import io
 
         return _read_npz(io.BytesIO(content.data), request, name)
-    if request.key is not None:
-        raise InputError("an array is chosen by key, which is for NPZ files", name)
     if format == "parquet":
         return _read_parquet(content, request)
     index, labels, values, line = read_tensor_text(content, _text_request(request, format))
@@ -185,6 +186,14 @@ def _find_format(content: Content, format: str) -> str:
     return found[0] if found else "tns" if content.suffix == ".tns" else "text"
 
 
+def _refuse_choices(request: Request, format: str, source: str) -> None:
+    """Refuses a choice of what this format does not have."""
+    if request.key is not None and format != "npz":
+        raise InputError("an array is chosen by key, which is for NPZ files", source)
+    if request.columns is not None and format in ("npy", "npz"):
+        raise InputError("columns are chosen in tables; this is an array", source)
+
+
 def _text_request(request: Request, format: str) -> TextRequest:
     return TextRequest(
         tuple(request.axes),
@@ -207,6 +216,10 @@ def _dense(
         if array.ndim == len(request.axes) and array.shape[request.axes.index(axis)] != size:
             found = array.shape[request.axes.index(axis)]
             raise InputError(f"axis {axis} has size {found}, not {size}", source)
+    for axis, names in labels.items():
+        if array.ndim == len(request.axes) and array.shape[request.axes.index(axis)] != len(names):
+            found = array.shape[request.axes.index(axis)]
+            raise InputError(f"axis {axis} has {len(names)} labels but size {found}", source)
     return DenseTensor(array, labels, texts, source)
 
 
@@ -301,7 +314,12 @@ def _sparse(
         needed = int(index[at].max()) + 1 if names is None else len(names)
         size = request.sizes.get(axis, needed)
         if names is not None and size != needed:
-            raise InputError(f"axis {axis} has {needed} labels, not {size}", source)
+            at_line = None if line is None else int(line[np.argmax(index[at] == 0)])
+            raise InputError(
+                f"axis {axis} has labels such as {names[0]!r}, {needed} of them, not {size} indices",
+                source,
+                at_line,
+            )
         if size < needed:  # text has been checked line by line
             entry = int(np.argmax(index[at] >= size))
             raise InputError(f"row {entry + 1}: {axis}={index[at, entry]} is outside 0..{size - 1}", source)

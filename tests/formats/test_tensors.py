@@ -212,7 +212,11 @@ def test_parquet(tmp_path: Path) -> None:
         ("a,b,c,d\n", {"columns": ["1", "2", "9", "4"]}, "no column 9"),
         ("a,b,c,d\n", {"columns": ["1", "2", "2", "4"]}, "a column is chosen twice"),
         ("u,v,t,first,second\n1,1,1,1,1\n", {}, "which column holds the value"),
-        ("a b 0 1\nb b 0 1\n", {"sizes": {"u": 3}}, "axis u has 2 labels, not 3"),
+        (
+            "a b 0 1\nb b 0 1\n",
+            {"sizes": {"u": 3}},
+            "axis u has labels such as 'a', 2 of them, not 3 indices",
+        ),
         (b"0 0 0 1\n0 0 \xff 1\n", {}, ":2: "),
         ("0 0 0 1\n", {"format": "xml"}, "unknown format 'xml'"),
         ("0 0 0 1\n", {"key": "Y"}, "for NPZ files"),

@@ -93,7 +93,7 @@ def fit(task: Task, session: Session, ranks: Ranks | None) -> None:
                 raise InputError(error.message, str(task.resume)) from None
             raise
         _conclude(task, session.report, estimator, time.monotonic() - began)
-        keeper.finish()
+        keeper.finish(estimator.stopped_)
 
 
 def transform(task: Task, session: Session, ranks: Ranks | None) -> None:
@@ -126,7 +126,7 @@ def transform(task: Task, session: Session, ranks: Ranks | None) -> None:
         new.labels = data.labels or None
         session.report.detail(f"plan: {new.path_}, {new.plan_}")
         _conclude(task, session.report, new, time.monotonic() - began)
-        keeper.finish()
+        keeper.finish(new.stopped_)
 
 
 def predict(task: Task, session: Session, ranks: Ranks | None) -> None:
@@ -187,8 +187,10 @@ def select(task: Task, session: Session, ranks: Ranks | None) -> None:
             )
 
         found = selection.select(models, loaded, grid, template, on_result=tell)
-        if run.should_stop() and (len(found) < len(jobs) or found[-1].fitted.reason_ == "stopped"):
-            session.report.say(f"stopped after {len(found)} of {len(jobs)} fits, the last one unfinished")
+        unfinished = done[-1].fitted.stopped_
+        if unfinished or len(done) < len(jobs):
+            last = ", the last one unfinished" if unfinished else ""
+            session.report.say(f"stopped after {len(done)} of {len(jobs)} fits{last}")
         if task.json:
             rows = [
                 {**row, "sizes": c.sizes, "seconds": c.seconds}
@@ -220,9 +222,9 @@ class _Keeper:
         estimator.on_progress = self._progress
         estimator.on_checkpoint = self._checkpoint if task.checkpoint is not None else None
 
-    def finish(self) -> None:
+    def finish(self, stopped: bool) -> None:
         """Saves the state of a fit that was ended from outside."""
-        if not self._run.should_stop():
+        if not stopped:
             return
         saved = ""
         if self._task.checkpoint is not None and self._last is not None:

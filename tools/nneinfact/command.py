@@ -324,6 +324,8 @@ def command(
         from icml.tools.nneinfact.plot import require_matplotlib
 
         require_matplotlib()
+    import numpy as np
+
     from icml.cli.progress import Reporter
     from icml.tools.nneinfact.actions import ACTIONS
     from icml.tools.nneinfact.task import Task, together
@@ -339,7 +341,8 @@ def command(
             verbose=verbose,
             progress=False if mine.follows else progress,
         )
-        ACTIONS[action.value](mine, _Session(report, mine), ranks)
+        with np.errstate(all="ignore"):  # what is not finite is looked for, and said in the tool's own words
+            ACTIONS[action.value](mine, _Session(report, mine), ranks)
 
 
 @dataclass(frozen=True)

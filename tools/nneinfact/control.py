@@ -91,7 +91,7 @@ class Checkpoint:
         """From what `arrays` gave.
 
         Raises:
-            InputError: something is missing.
+            InputError: something is missing, or not what it should be.
         """
         try:
             states = [
@@ -100,9 +100,14 @@ class Checkpoint:
                 else None
                 for name in ("state", "kept")
             ]
-            return cls(int(arrays["restart"]), states[0], states[1], str(arrays["fingerprint"]))
+            found = cls(int(arrays["restart"]), states[0], states[1], str(arrays["fingerprint"]))
         except KeyError as error:
             raise InputError(f"the checkpoint lacks {error.args[0]!r}") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InputError(f"the checkpoint is damaged: {error}") from None
+        if found.restart < 0 or not found.fingerprint or not all(s is None or _sound(s) for s in states):
+            raise InputError("the checkpoint is damaged: its numbers do not fit together")
+        return found
 
 
 def quality(state: State) -> float:
@@ -125,6 +130,25 @@ def _state_arrays(state: State) -> dict[str, Any]:
     out.update({f"best_{i}": f for i, f in enumerate(state.best)})
     out.update({f"average_{name}": f for name, f in state.averages.items()})
     return out
+
+
+def _sound(state: State) -> bool:
+    """Whether a descent can go on from a state that was read."""
+    if state.history:
+        evaluated = state.sweeps + 1
+        lengths = {len(state.history), len(state.losses), len(state.held_losses) or evaluated}
+        counted = lengths == {evaluated} and 0 <= state.best_sweep <= state.sweeps
+    else:
+        counted = state.sweeps == 0 and not state.losses and not state.held_losses
+    best = len(state.best) == (len(state.factors) if state.held_losses else 0)
+    numbers = (*state.factors, *state.best, *state.averages.values())
+    return (
+        counted
+        and best
+        and 0 < state.omega < 2
+        and bool(np.isfinite(state.history).all())
+        and all(np.isfinite(a).all() and a.min(initial=0) >= 0 for a in numbers)
+    )
 
 
 def _state_from(arrays: Mapping[str, Any]) -> State:

@@ -73,6 +73,7 @@ class NNEinFact:
         objective_: loss plus penalties per cell, before normalization.
         history_: mean loss of the start and after each sweep; `heldout_history_` likewise.
         n_iter_: sweeps. converged_: whether a stop rule other than a limit ended it. reason_: which.
+        stopped_: whether the time limit or the caller ended the fit, or one of its restarts.
         plan_: the split in use. path_: dense, sparse or stream. device_: where it was computed.
         notes_: sentences for the user.
     """
@@ -175,6 +176,7 @@ class NNEinFact:
         first = self._check_init(init, engine)
         checkpoint = resume if resume is not None else Checkpoint()
         checkpoint.claim(self._fingerprint(data))
+        self._check_resumed(checkpoint, engine)
         for restart in range(checkpoint.restart, self.restarts):
             if checkpoint.state is None:
                 given = (
@@ -190,6 +192,7 @@ class NNEinFact:
                 break
         assert checkpoint.kept is not None
         self._finish(engine, checkpoint.kept, data)
+        self.stopped_ = guard.stopped
         return self
 
     def load(
@@ -290,6 +293,7 @@ class NNEinFact:
             Descent(engine, self._options, moving).run(state, on_progress=self.on_progress)
         new.raw_scale = True  # the factors that were given must come back as they are
         new._finish(engine, state, data)
+        new.stopped_ = guard.stopped or state.reason == "stopped"
         if self.labels is not None:
             new.labels = {c: names for c, names in self.labels.items() if c not in free}
         return new
@@ -342,6 +346,10 @@ class NNEinFact:
         self.device_ = engine.device
         self.stats_ = stats
         self.notes_ = list(data.notes)
+        if self.holdout is not None and stats.held_weight <= 0:
+            self.notes_.append(
+                f"no cell was held out: {stats.cells} cells are too few for a share of {self.holdout:g}"
+            )
         counts = observed_counts(data)
         note = empty_note(counts if self.ranks is None else self.ranks.sum_counts(counts), self._model.output)
         if note is not None:
@@ -365,6 +373,17 @@ class NNEinFact:
             if not np.isfinite(factor).all() or factor.min() < 0 or factor.max() == 0:
                 raise InputError(f"init of factor {letters!r} must be finite, not negative and not all zero")
         return factors
+
+    def _check_resumed(self, checkpoint: Checkpoint, engine: Engine) -> None:
+        shapes = [self._model.shape(i, engine.plan.sizes) for i in range(len(self._model.factors))]
+        for state in (checkpoint.state, checkpoint.kept):
+            if state is not None and [f.shape for f in (*state.factors, *state.best)] not in (
+                shapes,
+                shapes * 2,
+            ):
+                raise InputError("the checkpoint holds factors of other sizes")
+        if checkpoint.restart >= self.restarts and checkpoint.kept is None:
+            raise InputError("the checkpoint is of a fit that had ended without a result")
 
     def _cells(self, index: NDArray[np.integer[Any]]) -> Array:
         model, sizes = self._fitted()

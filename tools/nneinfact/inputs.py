@@ -119,22 +119,27 @@ def read_data(
     """
     _check_letters(reading, model)
     known = known or {}
-    request = reading.request(model.output, named=frozenset(reading.named) | frozenset(known))
-    tensor = read_tensor(source, request)
+    # Where names are given beside the data, a column may hold their indices.
+    named = frozenset(reading.named) | (frozenset(known) - frozenset(reading.labels))
+    tensor = read_tensor(source, reading.request(model.output, named=named))
     if len(tensor.shape) != len(model.output):
         raise InputError(
             f"the model {model.text!r} needs {len(model.output)} axes ({', '.join(model.output)}), "
             f"the data have {len(tensor.shape)}: {_sizes(tensor.shape)}",
             tensor.source,
         )
+    if reading.named and isinstance(tensor, DenseTensor):
+        raise InputError(
+            "--names is for tables; names along an axis of an array come with --labels", tensor.source
+        )
+    for letter, place in reading.labels.items():
+        tensor = _with_names(tensor, letter, place, model.output)
     for letter, names in known.items():
         tensor = _with_known(tensor, letter, names, model.output)
     if isinstance(tensor, SparseTensor):
         _check_entries(tensor, model.output, reading.nan)
     labels = {c: names.to_list() for c, names in tensor.labels.items()}
     labels |= {c: list(known[c]) for c in known}
-    for letter, place in reading.labels.items():
-        labels[letter] = _read_labels(place, letter, tensor, tensor.shape[model.output.index(letter)])
     return Observations(model.output, tensor, labels, _notes(tensor, model.output))
 
 
@@ -333,17 +338,42 @@ def _notes(tensor: Tensor, letters: str) -> list[str]:
     return notes
 
 
-def _read_labels(place: str, letter: str, tensor: Tensor, size: int) -> list[str]:
-    if isinstance(tensor, DenseTensor) and place in tensor.texts and not os.path.exists(place):
-        names = tensor.texts[place].to_list()
-    else:
-        content = read_source(place)
-        names = content.data.decode("utf-8", "replace").splitlines()
+def _with_names(tensor: Tensor, letter: str, place: str, letters: str) -> Tensor:
+    """The tensor with names along one letter; where a table has names of its own, they are numbered as in the list."""
+    own = isinstance(tensor, DenseTensor) and place in tensor.texts and not os.path.exists(place)
+    names = tensor.texts[place] if own else _read_names(place)  # type: ignore[union-attr]
+    if isinstance(tensor, SparseTensor) and letter in tensor.labels:
+        return match_labels(tensor, letter, names, letters)
+    size = tensor.shape[letters.index(letter)]
     if len(names) != size:
         raise InputError(f"{len(names)} labels for {letter}, which has size {size}", place)
-    if len(set(names)) < len(names):
-        raise InputError(f"labels for {letter} are there twice", place)
-    return names
+    return replace(tensor, labels={**tensor.labels, letter: names})
+
+
+def _read_names(place: str) -> Names:
+    """Names from a file with one a line; empty lines at its end do not count."""
+    content = read_source(place)
+    lines = [line.removesuffix(b"\r") for line in bytes(content.data).split(b"\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            name = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"byte 0x{line[error.start]:02x} is not UTF-8 text", content.name, number
+            ) from None
+        if not name or "\0" in name:
+            raise InputError(
+                "NUL byte; this is not a text file" if name else "no label", content.name, number
+            )
+        if name in seen:
+            raise InputError(
+                f"label {name!r} is there twice, first in line {seen[name]}", content.name, number
+            )
+        seen[name] = number
+    return Names.from_strings(seen)
 
 
 def _cell_request(data: Observations, reading: Reading, **changes: Any) -> Request:

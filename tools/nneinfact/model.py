@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from icml.formats.errors import InputError
 
 MAX_FACTORS = 14
+MAX_SIZE = 2**31 - 1
+"""Largest size that can be asked for."""
+MAX_CHOICES = 10_000
+"""Most sizes of one letter that a search tries."""
 
 
 @dataclass(frozen=True)
@@ -150,12 +154,21 @@ def parse_sizes(text: str) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for part in filter(None, "".join(text.split()).split(",")):
         letter, equals, number = part.partition("=")
-        if not equals or len(letter) != 1 or not number.isdecimal() or int(number) < 1:
+        if not equals or len(letter) != 1 or not number.isdecimal() or not number.strip("0"):
             raise InputError(f"sizes {text!r}: expected LETTER=NUMBER such as r=10, got {part!r}")
         if letter in sizes:
             raise InputError(f"sizes {text!r}: letter {letter!r} has two sizes")
-        sizes[letter] = int(number)
+        sizes[letter] = _size(number, letter)
     return sizes
+
+
+def _size(digits: str, letter: str) -> int:
+    """A number of decimal digits, of which there may be too many to be read."""
+    number = int(digits) if len(digits) <= 20 else MAX_SIZE + 1
+    if number > MAX_SIZE:
+        shown = digits if len(digits) <= 20 else f"{digits[:20]}..."
+        raise InputError(f"the size of letter {letter!r} must be at most {MAX_SIZE}, got {shown}")
+    return number
 
 
 def parse_grid(text: str) -> dict[str, list[int]]:
@@ -170,9 +183,14 @@ def parse_grid(text: str) -> dict[str, list[int]]:
         numbers = span.split(":")
         if not equals or len(letter) != 1 or not all(n.isdecimal() for n in numbers) or len(numbers) > 3:
             raise InputError(f"sizes {text!r}: expected r=10 or r=5:50:5, got {part!r}")
-        low, high = int(numbers[0]), int(numbers[min(1, len(numbers) - 1)])
-        step = int(numbers[2]) if len(numbers) == 3 else 1
+        low, high = (_size(numbers[k], letter) for k in (0, min(1, len(numbers) - 1)))
+        step = _size(numbers[2], letter) if len(numbers) == 3 else 1
         if low < 1 or high < low or step < 1 or letter in grid:
             raise InputError(f"sizes {text!r}: {part!r} names no sizes, or letter {letter!r} twice")
-        grid[letter] = list(range(low, high + 1, step))
+        choices = range(low, high + 1, step)
+        if len(choices) > MAX_CHOICES:
+            raise InputError(
+                f"sizes {text!r}: {part!r} names {len(choices)} sizes; at most {MAX_CHOICES} are tried"
+            )
+        grid[letter] = list(choices)
     return grid

@@ -47,7 +47,9 @@ def load_model(source: Source) -> NNEinFact:
         raise InputError(f"not a model file: it has no array {missing!r}", name)
     try:
         return _from_arrays(arrays)
-    except (InputError, ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        raise InputError(f"not a model file: it has no array {error.args[0]!r}", name) from error
+    except (InputError, ValueError, TypeError, OverflowError) as error:
         raise InputError(f"not a model file: {getattr(error, 'message', error)}", name) from error
 
 
@@ -128,7 +130,7 @@ def read_arrays(source: Source) -> tuple[dict[str, NDArray[Any]], str]:
 
 def _from_arrays(arrays: Mapping[str, NDArray[Any]]) -> NNEinFact:
     model = Model.parse(str(arrays["model"]))
-    factors = [np.array(arrays[f"factor_{i}"], np.float64) for i in range(len(model.factors))]
+    factors = [_factor(arrays[f"factor_{i}"], letters) for i, letters in enumerate(model.factors)]
     sizes: dict[str, int] = {}
     for letters, factor in zip(model.factors, factors, strict=True):
         if factor.ndim != len(letters):
@@ -136,18 +138,19 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]]) -> NNEinFact:
         for c, n in zip(letters, factor.shape, strict=True):
             if sizes.setdefault(c, n) != n:
                 raise InputError(f"letter {c!r} has sizes {sizes[c]} and {n}")
-        if not np.isfinite(factor).all() or factor.min(initial=0) < 0:
-            raise InputError(f"factor {letters!r} holds values that are negative or not finite")
-    labels = {
-        k.removeprefix("labels_"): [str(x) for x in v] for k, v in arrays.items() if k.startswith("labels_")
-    }
+    labels = {k.removeprefix("labels_"): v for k, v in arrays.items() if k.startswith("labels_")}
+    for c, names in labels.items():
+        if c not in model.output:
+            raise InputError(f"it has labels for {c!r}, which is no observed letter")
+        if names.shape != (sizes[c],) or names.dtype.kind != "U" or len(set(names.tolist())) < sizes[c]:
+            raise InputError(f"the labels for {c!r} must be {sizes[c]} distinct strings")
     fitted = NNEinFact(
         model.text,
         {c: sizes[c] for c in model.latent},
         alpha=float(arrays["alpha"]),
         beta=float(arrays["beta"]),
         seed=int(arrays.get("seed", np.int64(0))),
-        labels=labels or None,
+        labels={c: names.tolist() for c, names in labels.items()} or None,
     )
     fitted.factors_ = factors
     fitted.n_iter_ = int(arrays.get("iterations", np.int64(0)))
@@ -160,6 +163,15 @@ def _from_arrays(arrays: Mapping[str, NDArray[Any]]) -> NNEinFact:
     for name in ("history", "heldout_history"):
         setattr(fitted, name + "_", [float(x) for x in arrays.get(name, np.empty(0))])
     return fitted
+
+
+def _factor(array: NDArray[Any], letters: str) -> NDArray[np.float64]:
+    if array.dtype.kind not in "fiu" or array.size == 0:
+        raise InputError(f"factor {letters!r} holds no real numbers")
+    factor = np.array(array, np.float64)
+    if not np.isfinite(factor).all() or factor.min() < 0:
+        raise InputError(f"factor {letters!r} holds values that are negative or not finite")
+    return factor
 
 
 def _number(value: float | None) -> np.float64:

@@ -67,9 +67,8 @@ def write_slice(dest: Destination, model: NNEinFact, fixed: dict[str, int], *, f
         text.write(names.header())
         for start, values in _pieces(model, fixed, open_letters, shape):
             flat = values.reshape(-1)
-            at = dict(
-                zip(open_letters, np.unravel_index(np.arange(start, start + len(flat)), shape), strict=True)
-            )
+            cells = np.arange(start, start + len(flat))
+            at = dict(zip(open_letters, np.unravel_index(cells, shape) if shape else (), strict=True))
             index = np.stack([at[c] if c in at else np.full(len(flat), fixed[c]) for c in letters])
             text.write(names.lines(index, flat))
 

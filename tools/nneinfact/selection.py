@@ -73,6 +73,8 @@ def select(
         data = first.load(y, mask, weights, holdout=holdout)
     done: list[Candidate] = []
     for model, sizes in todo:
+        if done and template.should_stop is not None and template.should_stop():
+            break
         began = time.monotonic()
         fitted = replace(template, model=model.text, sizes=sizes, holdout=holdout).fit(data)
         if fitted.heldout_loss_ is None or fitted.null_heldout_loss_ is None:
@@ -92,8 +94,6 @@ def select(
         )
         if on_result is not None:
             on_result(done[-1])
-        if fitted.reason_ == "stopped" and template.should_stop is not None and template.should_stop():
-            break
     return sorted(done, key=lambda c: c.heldout_loss)
 
 

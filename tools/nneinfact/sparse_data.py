@@ -121,7 +121,11 @@ def load_sparse(
     if gaps.any() and nan == "error":
         raise InputError(f"cell {cell_name(int(flat[gaps][0]), shape)} is NaN")
     gap_count = int(gaps.sum())
-    flat, value, repeated = _summed(flat[~gaps], value[~gaps])
+    with np.errstate(over="ignore"):
+        flat, value, repeated = _summed(flat[~gaps], value[~gaps])
+    if repeated and np.isinf(value).any():
+        beyond = int(flat[np.argmax(np.isinf(value))])
+        raise InputError(f"the values listed for cell {cell_name(beyond, shape)} sum to infinity")
     keep = value != 0
     flat, value = flat[keep], value[keep]
     if len(flat) < cells - len(unknown) and not divergence.admits_zeros:
@@ -253,13 +257,17 @@ def _statistics(data: SparseData) -> Statistics:
     stats.largest = float(data.values.max(initial=0.0))
     if weights is None:
         stats.weight, stats.held_weight = float(cells - len(excluded)), float(len(held))
-        stats.sum = float(data.values.sum())
+        with np.errstate(over="ignore"):  # told from the loss of the start
+            stats.sum = float(data.values.sum())
         return stats
 
     def at(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(weights[np.unravel_index(numbers, shape)], np.float64)
 
     stats.held_weight = float(at(held).sum())
-    stats.weight = float(weights.sum(dtype=np.float64)) - float(at(excluded).sum())
+    total = float(weights.sum(dtype=np.float64))
+    stats.weight = total - float(at(excluded).sum())
+    if stats.weight < 1e-6 * total:  # mostly rounding
+        stats.weight = float(np.delete(weights.reshape(-1), excluded).sum(dtype=np.float64))
     stats.sum = float((at(data.flat) * data.values).sum())
     return stats

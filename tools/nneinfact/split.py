@@ -106,6 +106,13 @@ def plan(
     missing = [c for c in model.letters if c not in sizes]
     if missing:
         raise InputError(f"letter {missing[0]!r} of the model has no size")
+    factors = 8.0 * model.parameters(sizes)
+    if factors > physical_memory():
+        given = ", ".join(f"{c}={sizes[c]}" for c in model.letters)
+        raise InputError(
+            f"the factors of model {model.text!r} at these sizes ({given}) "
+            f"need {factors / 2**20:.4g} MiB, more than the {physical_memory() / 2**20:.4g} MiB of this machine"
+        )
     limit = memory_limit(max_memory)
     candidates = sorted(_splits(model, sizes, nnz), key=lambda c: c.flops)
     affordable = [c for c in candidates if c.bytes <= limit][:CANDIDATES]
