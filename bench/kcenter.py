@@ -2,8 +2,8 @@
 
     python bench/kcenter.py [SECTION ...]
 
-Sections: updates, text, ladder, recompute, query, size, ratio, quality (default: all). Times are CPU seconds of this
-process, one thread, or of its child; medians of interleaved repeats.
+Sections: updates, text, ladder, recompute, query, size, ratio, quality, storage (default: all). Times are CPU seconds
+of this process, one thread, or of its child; medians of interleaved repeats.
 """
 
 from __future__ import annotations
@@ -53,9 +53,19 @@ def source(k: int, d: int, scale: float = 1e9, seed: int = 7) -> Callable[[int, 
 class Window:
     """A model with a sliding window of points, fed in batches."""
 
-    def __init__(self, n: int, d: int, k: int, z: int, *, scale: float = 1e9, schedule: str = "lazy") -> None:
+    def __init__(
+        self,
+        n: int,
+        d: int,
+        k: int,
+        z: int,
+        *,
+        scale: float = 1e9,
+        schedule: str = "lazy",
+        dtype: str = "float64",
+    ) -> None:
         self.draw, self.share, self.size = source(k, d, scale), 0.8 * z / n, n
-        self.model = DynamicKCenter(k, z, schedule=schedule, seed=1)
+        self.model = DynamicKCenter(k, z, schedule=schedule, seed=1, dtype=dtype)
         self.next = 0
         self.insert(self.draw(n, self.share))
 
@@ -284,6 +294,50 @@ def _compare_quality(name: str, metric: str, x: Floats, k: int, z: int) -> None:
     print(line + (f"; MiniBatchKMeans {np.mean(means):.3g}" if means else ""), flush=True)
 
 
+def bench_storage() -> None:
+    """float32 against float64: updates, answers, memory."""
+    print("\nfloat32 over float64 (window 20,000, k = 20, z = 100, medians of 9): CPU time and memory")
+    for d in (10, 54, 128, 768):
+        windows = {dtype: Window(20_000, d, 20, 100, dtype=dtype) for dtype in ("float32", "float64")}
+        update: dict[str, list[float]] = {dtype: [] for dtype in windows}
+        answer: dict[str, list[float]] = {dtype: [] for dtype in windows}
+        for _ in range(9):
+            for dtype, window in windows.items():
+                update[dtype].append(window.seconds_a_pair(200_000 // d // BATCH * BATCH + BATCH))
+                start = time.process_time()
+                window.model.query()
+                answer[dtype].append(time.process_time() - start)
+        updates, answers = (
+            statistics.median(times["float32"]) / statistics.median(times["float64"])
+            for times in (update, answer)
+        )
+        single, double = (_resident(d, dtype) for dtype in windows)
+        line = f"  d = {d:3d}: updates {updates:.2f}, answers {answers:.2f}, memory {single / double:.2f}"
+        print(f"{line} ({double:.0f} bytes a point in float64)", flush=True)
+
+
+_FILL = """
+import sys
+import numpy as np
+from icml.tools.kmeans_dyn import DynamicKCenter
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+d, dtype = int(sys.argv[1]), sys.argv[2]
+x = np.random.default_rng(0).normal(size=(1000, d))
+model = DynamicKCenter(20, 100, dtype=dtype)
+model.insert(range(1000), x)
+before = resident()
+for begin in range(1000, 50_000, 1000):
+    model.insert(range(begin, begin + 1000), x)
+print((resident() - before) / 49_000)
+"""
+
+
+def _resident(d: int, dtype: str) -> float:
+    """Bytes that a further point takes, in a process of its own."""
+    return float(subprocess.check_output([sys.executable, "-c", _FILL, str(d), dtype]))
+
+
 SECTIONS = {
     "updates": bench_updates,
     "text": bench_text,
@@ -293,6 +347,7 @@ SECTIONS = {
     "size": bench_size,
     "ratio": bench_ratio,
     "quality": bench_quality,
+    "storage": bench_storage,
 }
 
 

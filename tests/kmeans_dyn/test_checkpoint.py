@@ -44,17 +44,19 @@ def _bytes(model: DynamicKCenter) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "strict"])
+@pytest.mark.parametrize(
+    ("schedule", "dtype"), [("lazy", "float64"), ("strict", "float64"), ("lazy", "float32")]
+)
 @pytest.mark.parametrize("stream", STREAMS)
-def test_resumed_equals_uninterrupted(stream: str, schedule: str) -> None:
-    model, live = _model(schedule=schedule), {}
+def test_resumed_equals_uninterrupted(stream: str, schedule: str, dtype: str) -> None:
+    model, live = _model(schedule=schedule, dtype=dtype), {}
     steps = list(STREAMS[stream](np.random.default_rng(3), 24, 400, 3000))
     for number, step in enumerate(steps):
         apply(model, live, step)
         model.query()
         if number % 7 == 3:
             before = _bytes(model)
-            resumed = _model(schedule=schedule)
+            resumed = _model(schedule=schedule, dtype=dtype)
             resumed.load(io.BytesIO(before))
             assert _bytes(resumed) == before
             for later in steps[number + 1 : number + 8]:
@@ -84,8 +86,8 @@ def test_empty_and_string_ids_and_windows(tmp_path: Path) -> None:
     _same(model.query(), resumed.query())
 
 
-def _saved(tmp_path: Path) -> Path:
-    model = _model()
+def _saved(tmp_path: Path, **options: object) -> Path:
+    model = _model(**options)
     model.insert(range(3000), np.random.default_rng(0).normal(size=(3000, 3)))
     model.query()
     model.save(tmp_path / "state.npz")
@@ -94,12 +96,44 @@ def _saved(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"k": 6}, "made with k 5, not 6"), ({"metric": "manhattan"}, "made with metric euclidean")],
+    [
+        ({"k": 6}, "made with k 5, not 6"),
+        ({"metric": "manhattan"}, "made with metric euclidean"),
+        ({"dtype": "float32"}, "made with dtype float64, not float32"),
+    ],
 )
 def test_another_problem_is_refused(tmp_path: Path, options: dict[str, object], message: str) -> None:
     path = _saved(tmp_path)
     with pytest.raises(InputError, match=message):
         _model(**options).load(path)
+
+
+def test_storage_is_kept(tmp_path: Path) -> None:
+    path = _saved(tmp_path, dtype="float32")
+    with np.load(path) as arrays:
+        assert arrays["state_coordinates"].dtype == arrays["state_sample"].dtype == np.float32
+    with pytest.raises(InputError, match="made with dtype float32, not float64"):
+        _model().load(path)
+    _model(dtype="float32").load(path)
+
+
+@pytest.mark.parametrize(("saved", "loaded"), [("float32", "float64"), ("float64", "float32")])
+def test_arrays_of_the_other_storage_are_damage(tmp_path: Path, saved: str, loaded: str) -> None:
+    path = _saved(tmp_path, dtype=saved)
+    for name in ("state_coordinates", "state_sample"):
+        with pytest.raises(InputError, match=f"damaged checkpoint: no array '{name[6:]}'"):
+            _model(dtype=saved).load(_tampered(path, name, lambda a: a.astype(loaded)))
+        _saved(tmp_path, dtype=saved)
+
+
+def test_a_checkpoint_from_before_there_was_a_choice(tmp_path: Path) -> None:
+    path = _saved(tmp_path)
+    meta = json.loads(np.load(path)["meta"].tobytes())
+    del meta["dtype"]
+    _tampered(path, "meta", np.frombuffer(json.dumps(meta).encode(), np.uint8))
+    _model().load(path)
+    with pytest.raises(InputError, match="made with dtype float64, not float32"):
+        _model(dtype="float32").load(path)
 
 
 def test_another_dimension_is_refused(tmp_path: Path) -> None:
@@ -132,7 +166,7 @@ def _tampered(path: Path, name: str, change: object) -> Path:
         ("state_slot", np.zeros_like),
         ("state_slot", lambda a: a - 1),
         ("state_coordinates", lambda a: a + 1.0),
-        ("state_coordinates", lambda a: a.astype(np.float32)),
+        ("state_coordinates", lambda a: a.astype(np.float16)),
         ("state_limits", np.zeros_like),
         ("state_far", np.zeros_like),
         ("state_ids", lambda a: a[:-1]),
@@ -149,10 +183,11 @@ def _tampered(path: Path, name: str, change: object) -> Path:
         ("meta", lambda a: a[:-3]),
     ],
 )
-def test_damage_is_found(tmp_path: Path, name: str, change: object) -> None:
-    path = _tampered(_saved(tmp_path), name, change)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_damage_is_found(tmp_path: Path, name: str, change: object, dtype: str) -> None:
+    path = _tampered(_saved(tmp_path, dtype=dtype), name, change)
     with pytest.raises(InputError, match="checkpoint"):
-        _model().load(path)
+        _model(dtype=dtype).load(path)
 
 
 def test_a_member_that_is_a_free_slot_is_found(tmp_path: Path) -> None:
@@ -189,7 +224,8 @@ def test_rows_beyond_the_matrix_are_found(tmp_path: Path) -> None:
 @settings(max_examples=300, deadline=None)
 def test_any_damage_is_found_or_does_no_harm(data: st.DataObject) -> None:
     """Whatever loads keeps the invariants and goes on working; the sanitizers see what it touches."""
-    saved = _small_state()
+    dtype = data.draw(st.sampled_from(["float64", "float32"]))
+    saved = _small_state(dtype)
     name = data.draw(st.sampled_from(sorted(saved)))
     values = saved[name].copy()
     if not len(values):
@@ -198,11 +234,13 @@ def test_any_damage_is_found_or_does_no_harm(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(values) - 1))
         if values.dtype == np.float64:
             values[at] = data.draw(st.floats() | st.sampled_from(values.tolist()))
+        elif values.dtype == np.float32:
+            values[at] = data.draw(st.floats(width=32) | st.sampled_from(values.tolist()))
         elif values.dtype == np.int64:
             values[at] = data.draw(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3010))
         else:
             values[at] = data.draw(st.integers(0, 255))
-    model = _model()
+    model = _model(dtype=dtype)
     structure = model.prepare(2)
     try:
         structure.load(saved | {name: values})
@@ -217,8 +255,8 @@ def test_any_damage_is_found_or_does_no_harm(data: st.DataObject) -> None:
 
 
 @functools.cache
-def _small_state() -> dict[str, np.ndarray]:
-    model = _model()
+def _small_state(dtype: str) -> dict[str, np.ndarray]:
+    model = _model(dtype=dtype)
     model.insert([f"p{i}" for i in range(600)], np.random.default_rng(1).normal(size=(600, 2)))
     model.delete([f"p{i}" for i in range(0, 200, 3)])
     model.query()

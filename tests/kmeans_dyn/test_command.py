@@ -201,6 +201,22 @@ def test_checkpoint_and_resume_equal_one_run(icml: Icml) -> None:
     assert (icml.folder / "b.npz").read_bytes() == (icml.folder / "c.npz").read_bytes()
 
 
+def test_float32_answers_as_float64_does_for_rounded_points(icml: Icml) -> None:
+    text = _stream(2500)
+    rounded = "\n".join(
+        " ".join([*fields[:2], *(repr(float(np.float32(x))) for x in fields[2:])])
+        for fields in map(str.split, text.splitlines())
+    )
+    options = ("kcenter-dyn", "-", "-k", "4", "-z", "8", "--query-every", "700", "--audit", "-q")
+    single = icml(*options, "--dtype", "float32", "--checkpoint", "a.npz", stdin=text + "@ 0.1 0.2 0.3\n")
+    double = icml(
+        *options, stdin=rounded + "\n@ 0.10000000149011612 0.20000000298023224 0.30000001192092896\n"
+    )
+    assert len(double.stdout.splitlines()) > 3
+    assert _without_time(_answers(single.stdout)) == _without_time(_answers(double.stdout))
+    icml(*options, "--dtype", "float32", "--resume", "a.npz", stdin="+ new 0.1 0.2 0.3\n?\n")
+
+
 def test_a_checkpoint_asked_for_by_the_stream(icml: Icml) -> None:
     text = "+ a 1\n+ b 2\n= state.npz\n+ c 3\n?\n"
     icml("kcenter-dyn", "-k", "1", "-z", "0", "-q", stdin=text)
@@ -360,6 +376,21 @@ def test_the_operation_tells_the_separator(line: str, separator: str) -> None:
     assert (layout.separator, layout.implied, layout.columns) == (separator, False, [])
 
 
+@pytest.mark.parametrize("text", ["a 0,5\nb 1,5\n", "a 1 -0,5\n", "t 1\t0,25\n"])
+def test_a_decimal_comma_is_no_separator(icml: Icml, text: str) -> None:
+    done = icml("kcenter-dyn", "-k", "1", "-z", "0", stdin=text, code=2)
+    assert done.stderr.startswith("icml kcenter-dyn: stdin:1: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["Route 66,5\nMain Street,7\n", "0,5\n1,7\n", "a 1,2.5\n", "+,Route 66,5\n", "Route 66,5,1\n"]
+)
+def test_a_comma_that_separates(icml: Icml, text: str) -> None:
+    first = _answers(icml("kcenter-dyn", "-k", "2", "-z", "0", "-q", stdin=text).stdout)[0]
+    assert first["centers"][0] in ("Route 66", "0", "a 1")
+
+
 @pytest.mark.parametrize("plotted", [False, True])
 def test_answers_are_remembered_for_a_picture_only(tmp_path: Path, plotted: bool) -> None:
     from icml.cli.progress import Reporter
@@ -405,6 +436,8 @@ def test_conflicts_can_be_skipped_or_replaced(icml: Icml) -> None:
         (("-k", "2", "-z", "1", "--resume", "none.npz"), "No such file"),
         (("-k", "2", "-z", "1", "--window", "5", "--window-time", "3"), "either by count or by time"),
         (("-k", "2", "-z", "1", "--metric", "haversine", "--dim", "3"), "haversine takes 2"),
+        (("-k", "2", "-z", "1", "--metric", "haversine", "--dtype", "float32"), "not with haversine"),
+        (("-k", "2", "-z", "1", "--dtype", "float16"), "float16"),
         (("-z", "1"), "missing option"),
     ],
 )
@@ -455,6 +488,7 @@ def test_resume_refuses_another_problem(icml: Icml) -> None:
         (("-k", "3"), "made with k 2, not 3"),
         (("-k", "2", "--metric", "cosine"), "made with metric euclidean, not cosine"),
         (("-k", "2", "--dim", "3"), "expected 3 coordinates, got 2"),
+        (("-k", "2", "--dtype", "float32"), "made with dtype float64, not float32"),
     ):
         done = icml("kcenter-dyn", *options, "-z", "0", "--resume", "s.npz", stdin="?\n", code=2)
         assert message in done.stderr

@@ -46,7 +46,9 @@ def distances_to_centers(model: DynamicKCenter, result: Result) -> Floats:
         points, centers = structure.coordinates(), result.coordinates
     step = 1 << 16
     nearest = [
-        distances(model.metric, points[begin : begin + step], centers, model.matrix).min(axis=1)
+        distances(
+            model.metric, points[begin : begin + step], centers, model.matrix, unit=model.metric == "cosine"
+        ).min(axis=1)
         for begin in range(0, len(points), step)
     ]
     return np.concatenate(nearest)

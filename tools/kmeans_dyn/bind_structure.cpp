@@ -23,17 +23,18 @@ nb::list id_list(const Points &points, const std::vector<std::int32_t> &slots) {
 // Coordinates of slots, decoded; with precomputed distances none.
 nb::object coordinates_of(const Structure &structure, const std::vector<std::int32_t> &slots) {
     const auto dimension = static_cast<std::size_t>(structure.encoding().dimension());
-    std::vector<double> coordinates(slots.size() * dimension);
+    std::vector<double> coordinates(slots.size() * dimension), x(structure.space().width);
     for (std::size_t i = 0; i < slots.size(); ++i)
-        structure.encoding().decode(structure.points().at(slots[i]), coordinates.data() + i * dimension);
+        structure.encoding().decode(structure.points().at(slots[i], x.data()),
+                                    coordinates.data() + i * dimension);
     return to_numpy(std::move(coordinates), dimension);
 }
 
 nb::object words_of(const Structure &structure, const std::vector<std::int32_t> &slots) {
     const auto width = static_cast<std::size_t>(structure.space().width);
-    std::vector<double> words(slots.size() * width);
+    std::vector<double> words(slots.size() * width), x(width);
     for (std::size_t i = 0; i < slots.size(); ++i)
-        std::copy_n(structure.points().at(slots[i]), width, words.data() + i * width);
+        std::copy_n(structure.points().at(slots[i], x.data()), width, words.data() + i * width);
     return to_numpy(std::move(words), width);
 }
 
@@ -68,7 +69,7 @@ nb::tuple nearest(const Structure &structure, const Rows &centers, const Rows &p
     const Space &space = structure.space();
     if (static_cast<int>(centers.shape(1)) != space.width)
         throw std::invalid_argument("centers of another space");
-    Blocks blocks(space.width);
+    Blocks blocks(space);
     for (std::size_t j = 0; j < centers.shape(0); ++j) {
         const double *const center = centers.data() + j * centers.shape(1);
         if (!space.holds(center)) throw std::invalid_argument("a center is no point");
@@ -78,7 +79,7 @@ nb::tuple nearest(const Structure &structure, const Rows &centers, const Rows &p
     std::vector<double> distance(points.shape(0)), words(space.width);
     for (std::size_t i = 0; i < points.shape(0); ++i) {
         structure.encoding().encode(points.data() + i * points.shape(1), words.data());
-        const Hit hit = scans("auto").nearest(space, words.data(), blocks.data(), blocks.size());
+        const Hit hit = scans("auto").nearest(space, words.data(), blocks.view());
         index[i] = hit.index;
         distance[i] = structure.encoding().report(space.real(hit.raw));
     }
@@ -90,6 +91,7 @@ nb::dict save(const Structure &structure) {
     structure.save(arrays);
     nb::dict result;
     for (auto &[name, values] : arrays.reals) result[name.c_str()] = to_numpy(std::move(values));
+    for (auto &[name, values] : arrays.singles) result[name.c_str()] = to_numpy(std::move(values));
     for (auto &[name, values] : arrays.integers) result[name.c_str()] = to_numpy(std::move(values));
     for (auto &[name, text] : arrays.texts)
         result[name.c_str()] = to_numpy(std::vector<std::uint8_t>(text.begin(), text.end()));
@@ -109,6 +111,7 @@ void load(Structure &structure, const nb::dict &saved) {
         const auto name = nb::cast<std::string>(key);
         const bool known =
             copy_if<double>(value, [&](auto a, auto b) { arrays.reals[name].assign(a, b); }) ||
+            copy_if<float>(value, [&](auto a, auto b) { arrays.singles[name].assign(a, b); }) ||
             copy_if<std::int64_t>(value, [&](auto a, auto b) { arrays.integers[name].assign(a, b); }) ||
             copy_if<std::uint8_t>(value, [&](auto a, auto b) { arrays.texts[name].assign(a, b); });
         if (!known) throw BadState("array '" + name + "' has another type");
@@ -146,7 +149,7 @@ struct PyStructure {
 
 void construct(PyStructure *self, std::string_view metric, int dimension, int k, double z, bool z_is_share,
                double eps, bool strict, std::uint64_t seed, int threads, std::string_view instruction_set,
-               std::optional<Rows> matrix) {
+               std::optional<Rows> matrix, bool single) {
     if (k < 1) throw std::invalid_argument("k must be at least 1");
     if (!(z >= 0)) throw std::invalid_argument("z must not be negative");
     if (!(eps > 0 && eps <= 1)) throw std::invalid_argument("eps must be in (0, 1]");
@@ -157,8 +160,9 @@ void construct(PyStructure *self, std::string_view metric, int dimension, int k,
     const Settings settings{k, z, z_is_share, eps, strict, seed, formats::usable_threads(threads)};
     const Matrix entries =
         matrix ? Matrix{matrix->data(), static_cast<std::int64_t>(matrix->shape(0))} : Matrix{};
-    auto structure = std::make_unique<Structure>(Encoding(metric, dimension), settings, instruction_set,
-                                                 entries, poll_signals());
+    const Storage storage = single ? Storage::float32 : Storage::float64;
+    auto structure = std::make_unique<Structure>(Encoding(metric, dimension, storage), settings,
+                                                 instruction_set, entries, poll_signals());
     new (self) PyStructure{std::move(matrix), std::move(structure)};
 }
 
@@ -193,7 +197,7 @@ void bind_structure(nb::module_ &m) {
                             "Named points that come and go, and the layers that summarise them.")
         .def("__init__", construct, "metric"_a, "dimension"_a, "k"_a, "z"_a, "z_is_share"_a = false,
              "eps"_a = 0.2, "strict"_a = false, "seed"_a = 0, "threads"_a = 1, "instruction_set"_a = "auto",
-             "matrix"_a = nb::none())
+             "matrix"_a = nb::none(), "single"_a = false)
         .def("insert", insert, "ids"_a, "points"_a.none(), "conflict"_a = 0)
         .def("erase", erase, "ids"_a, "conflict"_a = 0)
         .def(

@@ -37,9 +37,9 @@ class Certifier {
   public:
     Certifier(const Points &points, Layers &layers, const Coreset &coreset, const Space &space,
               const Scans &scans, const std::vector<std::int32_t> &centers, std::int64_t allowed)
-        : points_(points), layers_(layers), coreset_(coreset), space_(space), scans_(scans),
-          centers_(space.width), largest_(allowed + 1) {
-        for (const std::int32_t slot : centers) centers_.push(points.at(slot));
+        : points_(points), layers_(layers), coreset_(coreset), space_(space), scans_(scans), centers_(space),
+          point_(space.width), largest_(allowed + 1) {
+        for (const std::int32_t slot : centers) centers_.push(points.at(slot, point_.data()));
         bound_representatives();
         work_a_point_ = static_cast<std::int64_t>(padded(centers_.size())) * (space.width + 1);
     }
@@ -79,7 +79,7 @@ class Certifier {
 
     void bound_representatives() {
         for (int i = 0; i < coreset_.size(); ++i) {
-            const Hit hit = scans_.nearest(space_, coreset_.point(i), centers_.data(), centers_.size());
+            const Hit hit = scans_.nearest(space_, coreset_.point(i), centers_.view());
             owner_.push_back(hit.index);
             distance_.push_back(space_.real(hit.raw));
             bound_.push_back(distance_[i] + layers_.at(coreset_.depth(i)).far[coreset_.rep(i)]);
@@ -101,7 +101,7 @@ class Certifier {
     }
 
     void measure(Candidate &candidate) {
-        const Hit hit = scans_.nearest(space_, points_.at(candidate.slot), centers_.data(), centers_.size());
+        const Hit hit = scans_.nearest(space_, points_.at(candidate.slot, point_.data()), centers_.view());
         work_ += work_a_point_;
         if (const double exact = space_.real(hit.raw); exact < candidate.bound) {
             candidate.bound = exact;
@@ -136,6 +136,7 @@ class Certifier {
     const Space &space_;
     const Scans &scans_;
     Blocks centers_;
+    std::vector<double> point_;       // for coordinates that are not stored in double precision
     std::vector<std::int32_t> owner_; // of each representative: its nearest centre,
     std::vector<double> distance_;    // the distance to it,
     std::vector<double> bound_;       // and how far its members may be

@@ -51,7 +51,8 @@ def load(model: DynamicKCenter, source: str | Path | BinaryIO) -> None:
     """Puts a saved state into a model without points.
 
     Raises:
-        InputError: the file is damaged, of another version, or was made with another k, metric, dimension or matrix.
+        InputError: the file is damaged, of another version, or was made with another k, metric, dtype, dimension or
+            matrix.
     """
     name = source_name(source)
     if len(model) or model.updates:
@@ -76,7 +77,7 @@ def _identity(model: DynamicKCenter) -> dict[str, Any]:
     """What a run that goes on must have in common with the one before."""
     matrix = model.matrix
     digest = None if matrix is None else hashlib.blake2b(matrix.tobytes(), digest_size=16).hexdigest()
-    return {"k": model.k, "metric": model.metric, "matrix": digest}
+    return {"k": model.k, "metric": model.metric, "dtype": model.dtype, "matrix": digest}
 
 
 def _latest(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
@@ -100,4 +101,4 @@ def _meta(arrays: dict[str, NDArray[Any]], name: str) -> dict[str, Any]:
         raise InputError("not a checkpoint of kcenter-dyn", name) from None
     if meta.get("version") != VERSION:
         raise InputError(f"a checkpoint of version {meta.get('version')}; this program reads {VERSION}", name)
-    return meta
+    return {"dtype": "float64"} | meta  # as all were before there was a choice

@@ -42,6 +42,13 @@ class Schedule(StrEnum):
     STRICT = "strict"
 
 
+class Dtype(StrEnum):
+    """Choices of --dtype."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
 class Conflict(StrEnum):
     """Choices of --on-conflict."""
 
@@ -78,6 +85,13 @@ def command(
             metavar="FILE.npy", help="Distances for --metric precomputed.", rich_help_panel=_PROBLEM
         ),
     ] = None,
+    dtype: Annotated[
+        Dtype,
+        typer.Option(
+            help="How points are stored; float32 rounds them and takes half the memory.",
+            rich_help_panel=_PROBLEM,
+        ),
+    ] = Dtype.FLOAT64,
     dim: Annotated[
         int | None,
         typer.Option(
@@ -224,6 +238,7 @@ def command(
         sticky=sticky,
         window=window,
         window_time=window_time,
+        dtype=dtype.value,
         matrix=_read_matrix(matrix, metric),
         seed=seed,
         threads=threads,

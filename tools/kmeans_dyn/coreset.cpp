@@ -6,9 +6,9 @@
 
 namespace icml::kcenter {
 
-Coreset::Coreset(const Points &points, const Layers &layers, int width)
-    : points_(points), layers_(layers), blocks_(width), number_(layers.depth()) {
-    std::vector<double> point(width);
+Coreset::Coreset(const Points &points, const Layers &layers, const Space &space)
+    : points_(points), layers_(layers), blocks_(space.width), number_(layers.depth()) {
+    std::vector<double> point(space.width);
     for (int d = 0; d < layers.depth(); ++d) {
         const Layer &layer = layers.at(d);
         number_[d].assign(layer.reps(), -1);

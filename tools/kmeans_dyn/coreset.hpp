@@ -21,7 +21,7 @@ struct Division {
 
 class Coreset {
   public:
-    Coreset(const Points &points, const Layers &layers, int width);
+    Coreset(const Points &points, const Layers &layers, const Space &space);
 
     int size() const { return blocks_.size(); }
     const Blocks &blocks() const { return blocks_; }

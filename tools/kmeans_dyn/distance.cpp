@@ -45,7 +45,8 @@ bool Space::holds(const double *words) const {
     if (metric == Metric::hamming) return true;
     if (metric == Metric::precomputed)
         return words[0] >= 0 && words[0] < static_cast<double>(rows) && words[0] == std::floor(words[0]);
-    return std::all_of(words, words + width, [](double x) { return std::abs(x) <= largest_coordinate; });
+    const double most = rounded(largest_coordinate, storage);
+    return std::all_of(words, words + width, [&](double x) { return std::abs(x) <= most; });
 }
 
 double Space::raw_distance(const double *a, const double *b) const {

@@ -23,6 +23,8 @@ from icml.tools.kmeans_dyn.outliers import Outliers
 
 CONFLICTS = ("error", "skip", "replace")
 SCHEDULES = ("lazy", "strict")
+DTYPES = ("float32", "float64")
+FLOAT32_METRICS = ("euclidean", "manhattan", "chebyshev", "cosine")
 
 Floats = NDArray[np.float64]
 Ids = list[str] | NDArray[np.int64]
@@ -119,6 +121,9 @@ class DynamicKCenter:
         sticky: keep the centers before while their radius is at most 1 + sticky times the new one.
         window: keep only so many points, the latest.
         window_time: keep only points that arrived within this time before the latest; times come with a stream.
+        dtype: how points are stored. "float32" rounds coordinates as they come in and takes half the memory; everything
+            is computed in double precision from the rounded ones, so that answers are those of "float64" for them. Not
+            for haversine, hamming and precomputed.
         matrix: for precomputed, symmetric distances (N, N); ids are row numbers.
         seed: of the samples; the same insertions, deletions and queries give the same answers.
         threads: for rebuilding and answering; they change nothing in the results.
@@ -138,11 +143,13 @@ class DynamicKCenter:
         sticky: float = 0.0,
         window: int | None = None,
         window_time: float | None = None,
+        dtype: str = "float64",
         matrix: ArrayLike | None = None,
         seed: int = 0,
         threads: int = 1,
     ) -> None:
         _check(k, eps, metric, schedule)
+        _check_dtype(dtype, metric)
         _check_moving(sticky, window, window_time)
         self.k = k
         self.outliers = Outliers.of(z)
@@ -152,6 +159,7 @@ class DynamicKCenter:
         self.sticky = sticky
         self.window = window
         self.window_time = window_time
+        self.dtype = dtype
         self.seed = seed
         self.threads = threads
         self.matrix = check_matrix(matrix) if matrix is not None else None
@@ -182,6 +190,7 @@ class DynamicKCenter:
                     self.seed,
                     self.threads,
                     matrix=self.matrix,
+                    single=self.dtype == "float32",
                 )
             except ValueError as error:
                 raise InputError(str(error)) from None
@@ -211,7 +220,7 @@ class DynamicKCenter:
 
         Args:
             ids: n integers or strings, not in use yet.
-            points: float64 (n, d); None for precomputed distances, where the ids are rows.
+            points: numbers (n, d); None for precomputed distances, where the ids are rows.
             on_conflict: what to do about an id in use: "error", "skip" the new point, or "replace" the old one.
 
         Returns:
@@ -340,7 +349,7 @@ class DynamicKCenter:
         """Goes on from a checkpoint; from then on everything is as if there had been no interruption.
 
         Raises:
-            InputError: it is damaged, of another version, or was made with another k, metric or dimension.
+            InputError: it is damaged, of another version, or was made with another k, metric, dtype or dimension.
         """
         from icml.tools.kmeans_dyn.checkpoint import load
 
@@ -418,6 +427,13 @@ def _check(k: int, eps: float, metric: str, schedule: str) -> None:
         raise InputError(f"unknown metric '{metric}'; there are {', '.join(METRICS)}")
     if schedule not in SCHEDULES:
         raise InputError(f"unknown schedule '{schedule}'; there are {', '.join(SCHEDULES)}")
+
+
+def _check_dtype(dtype: str, metric: str) -> None:
+    if dtype not in DTYPES:
+        raise InputError(f"unknown dtype '{dtype}'; there are {', '.join(DTYPES)}")
+    if dtype == "float32" and metric not in FLOAT32_METRICS:
+        raise InputError(f"dtype float32 goes with metrics {', '.join(FLOAT32_METRICS)}, not with {metric}")
 
 
 def _check_moving(sticky: float, window: int | None, window_time: float | None) -> None:

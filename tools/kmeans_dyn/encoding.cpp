@@ -55,7 +55,8 @@ double round_degrees(double x) {
 
 } // namespace
 
-Encoding::Encoding(std::string_view name, int dimension) : dimension_(dimension), width_(dimension) {
+Encoding::Encoding(std::string_view name, int dimension, Storage storage)
+    : dimension_(dimension), width_(dimension), storage_(storage) {
     if (name == "cosine") {
         kind_ = Kind::cosine;
     } else if (name == "haversine") {
@@ -79,6 +80,8 @@ Encoding::Encoding(std::string_view name, int dimension) : dimension_(dimension)
     } else if (name != "euclidean") {
         throw std::invalid_argument("unknown metric '" + std::string(name) + "'");
     }
+    if (storage == Storage::float32 && kind_ != Kind::plain && kind_ != Kind::cosine)
+        throw std::invalid_argument("float32 does not go with metric " + std::string(name));
     if (width_ < 1) throw std::invalid_argument("a point needs at least one coordinate");
 }
 
@@ -86,7 +89,8 @@ void Encoding::encode(const double *coordinates, double *words) const {
     for (int j = 0; j < dimension_; ++j) check(coordinates[j]);
     switch (kind_) {
     case Kind::cosine:
-        return encode_direction(coordinates, words, dimension_);
+        encode_direction(coordinates, words, dimension_);
+        break;
     case Kind::haversine:
         return encode_place(coordinates, words);
     case Kind::hamming:
@@ -97,6 +101,7 @@ void Encoding::encode(const double *coordinates, double *words) const {
     case Kind::plain:
         std::copy_n(coordinates, dimension_, words);
     }
+    for (int j = 0; j < width_; ++j) words[j] = rounded(words[j], storage_);
 }
 
 void Encoding::decode(const double *words, double *coordinates) const {

@@ -19,14 +19,16 @@ inline constexpr double earth_radius_km = 6371.0;
 class Encoding {
   public:
     // `name`: euclidean, cosine, haversine, manhattan, chebyshev, hamming, precomputed.
-    // Throws std::invalid_argument for a name or dimension that does not exist.
-    Encoding(std::string_view name, int dimension);
+    // Throws std::invalid_argument for a name or dimension that does not exist, and for float32 where it
+    // makes no sense: for bits, row numbers, and places.
+    Encoding(std::string_view name, int dimension, Storage storage = Storage::float64);
 
     int dimension() const { return dimension_; } // coordinates that people give; 0 for precomputed
     int width() const { return width_; }
     Metric metric() const { return metric_; }
+    Storage storage() const { return storage_; }
 
-    // Throws std::invalid_argument for coordinates that are no point.
+    // Words as they will be stored. Throws std::invalid_argument for coordinates that are no point.
     void encode(const double *coordinates, double *words) const;
     void decode(const double *words, double *coordinates) const;
     double report(double distance) const;
@@ -37,6 +39,7 @@ class Encoding {
     Kind kind_ = Kind::plain;
     Metric metric_ = Metric::euclidean;
     int dimension_, width_;
+    Storage storage_;
 };
 
 } // namespace icml::kcenter

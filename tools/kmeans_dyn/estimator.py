@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from icml.tools.kmeans_dyn.dynamic import DynamicKCenter
 from icml.tools.kmeans_dyn.metrics import Floats, distances
 
+_BATCH = 4096  # rows that are copied to double precision at a time
+
 
 class KCenterOutliers(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of the smallest radius when a few points may be discarded.
@@ -27,6 +29,7 @@ class KCenterOutliers(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n_outliers: number of points that may be discarded, or their share in (0, 1).
         eps: up to (1 + eps) n_outliers points are discarded.
         metric: euclidean, manhattan, chebyshev, cosine, haversine or precomputed (X is the matrix of distances).
+        dtype: "float64", or "float32", which rounds X and takes half the memory; see `DynamicKCenter`.
         random_state: seed; small inputs do not depend on it.
 
     Attributes:
@@ -44,17 +47,19 @@ class KCenterOutliers(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         eps: float = 0.2,
         metric: str = "euclidean",
+        dtype: str = "float64",
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_outliers = n_outliers
         self.eps = eps
         self.metric = metric
+        self.dtype = dtype
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Finds the centers of the rows of X; `y` is ignored."""
-        x: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=1)
+        x: Floats = validate_data(self, X, dtype=self._stored, ensure_min_samples=1)
         n = len(x)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         matrix = x if self.metric == "precomputed" else None
@@ -63,10 +68,13 @@ class KCenterOutliers(ClusterMixin, BaseEstimator):  # type: ignore[misc]
             self.n_outliers,
             eps=self.eps,
             metric=self.metric,
+            dtype=self.dtype,
             matrix=matrix,
             seed=seed,
         )
-        model.insert(np.arange(n), None if matrix is not None else x)
+        for begin in range(0, n, _BATCH):
+            rows = np.arange(begin, min(n, begin + _BATCH))
+            model.insert(rows, None if matrix is not None else x[rows])
         model.rebuild()
         result = model.query()
         self.center_indices_ = np.sort(np.asarray(result.centers, np.int64))
@@ -82,7 +90,11 @@ class KCenterOutliers(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """The nearest center of each row of X, -1 for rows beyond the radius."""
         check_is_fitted(self)
-        return self._labels(self._distances(validate_data(self, X, dtype=np.float64, reset=False)))
+        return self._labels(self._distances(validate_data(self, X, dtype=self._stored, reset=False)))
+
+    @property
+    def _stored(self) -> type[np.floating[Any]]:
+        return np.float32 if self.dtype == "float32" else np.float64
 
     def _distances(self, x: Floats) -> Floats:
         if self.metric == "precomputed":

@@ -155,7 +155,7 @@ void DistanceMatrix::compute(const Space &space, const Blocks &points, const Sca
 #pragma omp for schedule(static)
             for (int a = begin; a < end; ++a) {
                 points.get(a, point.data());
-                scans.row(space, point.data(), points.data(), size_,
+                scans.row(space, point.data(), points.view(),
                           &entries_[static_cast<std::size_t>(a) * stride_]);
             }
         }

@@ -22,9 +22,9 @@ namespace icml::kcenter {
 class RadiusLadder {
   public:
     RadiusLadder(int dimension, int k, std::int64_t z, double eps, double smallest, double largest)
-        : space_{Metric::euclidean, dimension, nullptr, 0}, scans_(scans("auto")) {
+        : space_{Metric::euclidean, dimension}, scans_(scans("auto")) {
         for (double r = smallest; r <= largest; r *= 1 + eps)
-            guesses_.emplace_back(dimension, k + z + 1, 4 * r * r);
+            guesses_.emplace_back(space_, k + z + 1, 4 * r * r);
     }
 
     int guesses() const { return static_cast<int>(guesses_.size()); }
@@ -57,7 +57,7 @@ class RadiusLadder {
         for (Guess &guess : guesses_) {
             std::vector<std::int32_t> all(slots);
             for (std::int32_t slot = 0; slot < slots; ++slot) all[slot] = slot;
-            Guess fresh(space_.width, guess.capacity, guess.limit);
+            Guess fresh(space_, guess.capacity, guess.limit);
             fresh.owner.resize(slots);
             fresh.position.resize(slots);
             guess = std::move(fresh);
@@ -69,8 +69,8 @@ class RadiusLadder {
     static constexpr std::int32_t aside = -1;
 
     struct Guess {
-        Guess(int dimension, std::int64_t capacity, double limit)
-            : limit(limit), capacity(capacity), centers(dimension) {}
+        Guess(const Space &space, std::int64_t capacity, double limit)
+            : limit(limit), capacity(capacity), centers(space) {}
 
         double limit; // raw
         std::int64_t capacity;
@@ -85,8 +85,7 @@ class RadiusLadder {
 
     void place(Guess &guess, std::int32_t slot) {
         const double *x = &words_[static_cast<std::size_t>(slot) * space_.width];
-        const Hit hit =
-            scans_.first_within(space_, x, guess.centers.data(), guess.centers.size(), guess.limit);
+        const Hit hit = scans_.first_within(space_, x, guess.centers.view(), guess.limit);
         distances_ += hit.index >= 0 ? hit.index + 1 : guess.centers.size();
         std::int32_t owner = hit.index;
         if (owner < 0 && guess.centers.size() < guess.capacity) {

@@ -43,16 +43,16 @@ struct Layers::Draft {
 
 Layers::Layers(Points &points, const Space &space, const Settings &settings, const Scans &scans, Poll poll)
     : points_(points), space_(space), settings_(settings), scans_(scans), poll_(std::move(poll)),
-      rng_(settings.seed) {}
+      rng_(settings.seed), point_(space.width) {}
 
 void Layers::insert(std::int32_t slot) {
     ++updates_since_full_;
-    if (order_.empty()) order_.push_back(adopt(std::make_unique<Layer>(space_.width)));
-    const double *x = points_.at(slot);
+    if (order_.empty()) order_.push_back(adopt(std::make_unique<Layer>(space_)));
+    const double *x = points_.at(slot, point_.data());
     for (int d = 0; d + 1 < depth(); ++d) {
         Layer &layer = at(d);
         ++layer.updates;
-        const Hit hit = scans_.first_within(space_, x, layer.sample.data(), layer.reps(), layer.limit);
+        const Hit hit = scans_.first_within(space_, x, layer.sample.view(), layer.limit);
         distances_ += hit.index >= 0 ? hit.index + 1 : layer.reps();
         if (hit.index >= 0) return place(slot, order_[d], hit.index, space_.real(hit.raw));
     }
@@ -63,7 +63,7 @@ void Layers::insert(std::int32_t slot) {
 // A point that no layer covers is its own representative while there is room, so that outliers stay exact.
 void Layers::place_in_last(std::int32_t slot) {
     Layer &last = at(depth() - 1);
-    const double *x = points_.at(slot);
+    const double *x = points_.at(slot, point_.data());
     if (!last.vacant.empty()) {
         const std::int32_t rep = last.vacant.back();
         last.vacant.pop_back();
@@ -77,7 +77,7 @@ void Layers::place_in_last(std::int32_t slot) {
         last.closest.push_back(-1);
         return place(slot, order_.back(), last.reps() - 1, 0);
     }
-    const Hit hit = scans_.nearest(space_, x, last.sample.data(), last.reps());
+    const Hit hit = scans_.nearest(space_, x, last.sample.view());
     distances_ += last.reps();
     place(slot, order_.back(), hit.index, space_.real(hit.raw));
 }
@@ -214,13 +214,13 @@ void Layers::build_from(int from) {
 
 // Samples `count` of the rest and takes from it the nearer half, or, as the last layer, everything.
 Layers::Draft Layers::draw(std::vector<std::int32_t> &rest, int count, bool last) {
-    Draft draft{std::make_unique<Layer>(space_.width), {}, {}, {}};
+    Draft draft{std::make_unique<Layer>(space_), {}, {}, {}};
     Layer &layer = *draft.layer;
     layer.offered = static_cast<std::int64_t>(rest.size());
     for (int i = 0; i < count; ++i) {
         const std::size_t left = rest.size() - i;
         if (left > 1) std::swap(rest[i], rest[i + rng_.below(static_cast<std::int32_t>(left))]);
-        layer.sample.push(points_.at(rest[i]));
+        layer.sample.push(points_.at(rest[i], point_.data()));
     }
     std::vector<double> raw(rest.size(), 0.0);
     std::vector<std::int32_t> rep(rest.size());
@@ -260,11 +260,15 @@ void Layers::assign_nearest(const Draft &draft, const std::vector<std::int32_t> 
         poll_();
         const std::int64_t end = std::min(n, begin + piece);
         const bool parallel = settings_.threads > 1 && (end - begin) * work > 1'000'000;
-#pragma omp parallel for schedule(static) num_threads(settings_.threads) if (parallel)
-        for (std::int64_t i = begin; i < end; ++i) {
-            const Hit hit = scans_.nearest(space_, points_.at(rest[i]), sample.data(), sample.size());
-            raw[i] = hit.raw;
-            rep[i] = hit.index;
+#pragma omp parallel num_threads(settings_.threads) if (parallel)
+        {
+            std::vector<double> point(space_.width);
+#pragma omp for schedule(static)
+            for (std::int64_t i = begin; i < end; ++i) {
+                const Hit hit = scans_.nearest(space_, points_.at(rest[i], point.data()), sample.view());
+                raw[i] = hit.raw;
+                rep[i] = hit.index;
+            }
         }
     }
     distances_ += n * sample.size();
@@ -278,7 +282,7 @@ void Layers::sort_by_weight(Draft &draft) {
     std::vector<std::int32_t> order(reps), rank(reps);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return weight[a] > weight[b]; });
-    Blocks sorted(space_.width);
+    Blocks sorted(space_);
     std::vector<double> point(space_.width);
     for (int i = 0; i < reps; ++i) {
         draft.layer->sample.get(order[i], point.data());
@@ -310,7 +314,7 @@ void Layers::validate() const {
     const auto require = [](bool holds, const char *what) {
         if (!holds) throw std::logic_error(std::string("the layers are inconsistent: ") + what);
     };
-    std::vector<double> centre(space_.width);
+    std::vector<double> centre(space_.width), member(space_.width);
     std::int64_t total = 0;
     for (int d = 0; d < depth(); ++d) {
         const Layer &layer = at(d);
@@ -323,7 +327,7 @@ void Layers::validate() const {
                 const Point &point = points_[slot];
                 require(point.layer == order_[d] && point.rep == rep, "a member belongs elsewhere");
                 require(point.position == static_cast<std::int32_t>(i), "a member's position");
-                const double raw = space_.raw_distance(points_.at(slot), centre.data());
+                const double raw = space_.raw_distance(points_.at(slot, member.data()), centre.data());
                 require(raw <= layer.limit, "a member lies beyond its layer's radius");
                 require(space_.real(raw) == point.distance, "a member's distance");
                 require(point.distance <= layer.far[rep], "the distance of the farthest member");

@@ -37,7 +37,7 @@ struct Settings {
 };
 
 struct Layer {
-    explicit Layer(int width) : sample(width) {}
+    explicit Layer(const Space &space) : sample(space) {}
 
     Blocks sample;           // coordinates of the representatives; they stay when the sample point is deleted
     double limit = infinity; // raw distance that a member may have
@@ -117,6 +117,7 @@ class Layers {
     const Scans &scans_;
     Poll poll_;
     CounterRng rng_;
+    std::vector<double> point_;                // for coordinates that are not stored in double precision
     std::vector<std::unique_ptr<Layer>> pool_; // a layer's number here never changes, its depth may
     std::vector<std::int32_t> order_, unused_;
     std::int64_t rebuilds_ = 0, full_rebuilds_ = 0, distances_ = 0, updates_since_full_ = 0,

@@ -14,6 +14,7 @@ OPERATIONS = ("+", "-", "?", "@", "=")
 _SEPARATORS = ("\t", ";", ",", " ")
 _SKIPPED = re.compile(rb"(?:[ \t]*(?:[#%][^\n]*|\?[ \t]*)?\r?\n)*")
 _OPERATION = re.compile(rb"[ \t]*[-+?@=](?:[ \t]*([,;])|(\t| ))")
+_DECIMAL_COMMA = re.compile(r".*\S[ \t]+[-+]?\d+,\d+")
 LATITUDE, LONGITUDE = ("lat", "latitude"), ("lon", "lng", "long", "longitude")
 
 
@@ -66,7 +67,8 @@ def find_layout(head: Content, columns: Columns, metric: str, *, timed: bool) ->
         timed: whether insertions carry a time.
 
     Raises:
-        InputError: there is no column that was asked for, or none called latitude or longitude.
+        InputError: there is no column that was asked for, or none called latitude or longitude; or the commas may be
+            decimal ones.
     """
     if not columns.given and (separator := _after_operation(head)) is not None:
         return Layout(separator)
@@ -81,7 +83,19 @@ def find_layout(head: Content, columns: Columns, metric: str, *, timed: bool) ->
         return Layout(found.separator, columns=roles, skip=first.end, first_line=first.line + 1)
     if columns.given:
         return Layout(found.separator, columns=_numbered(first, columns, timed, head.name))
+    if found.separator == "," and all(map(_may_be_decimal, found.rows)):
+        raise InputError(
+            f"is the comma in '{','.join(first.fields)}' a decimal one? Those are not understood; if it separates, "
+            "begin lines with '+,'",
+            head.name,
+            first.line,
+        )
     return Layout(found.separator, implied=True)
+
+
+def _may_be_decimal(row: Row) -> bool:
+    """Whether a line reads "id ... 0,5": one comma, digits after it, and a whole number after a blank before it."""
+    return len(row.fields) == 2 and _DECIMAL_COMMA.fullmatch(",".join(row.fields)) is not None
 
 
 def _after_operation(head: Content) -> str | None:
@@ -93,7 +107,10 @@ def _after_operation(head: Content) -> str | None:
 
 def _is_header(first: Row) -> bool:
     names = [name for name in first.fields if name]
-    return bool(names) and not any(map(is_number, names)) and (len(names) > 1 or fold(names[0]) == "id")
+    numbers = (
+        is_number(name.replace(",", ".", 1)) for name in names
+    )  # those with a decimal comma are no names
+    return bool(names) and not any(numbers) and (len(names) > 1 or fold(names[0]) == "id")
 
 
 def _named(first: Row, columns: Columns, metric: str, timed: bool, source: str) -> list[int]:

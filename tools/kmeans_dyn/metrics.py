@@ -17,6 +17,7 @@ _CHUNK = 1 << 22  # numbers in a block of differences
 def unit_vectors(metric: str, x: Floats) -> Floats:
     """Points (n, d) of the metrics that work on directions, as unit vectors; other points as they are."""
     if metric == "cosine":
+        x = np.asarray(x, np.float64)
         return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
     if metric == "haversine":
         latitude, longitude = np.radians(x[:, 0]), np.radians(x[:, 1])
@@ -31,22 +32,25 @@ def unit_vectors(metric: str, x: Floats) -> Floats:
     return x
 
 
-def distances(metric: str, a: Floats, b: Floats, matrix: Floats | None = None) -> Floats:
+def distances(
+    metric: str, a: Floats, b: Floats, matrix: Floats | None = None, *, unit: bool = False
+) -> Floats:
     """Distances (n, m) between points a (n, d) and b (m, d), in the units that results are in.
 
     Args:
         metric: one of METRICS.
         a, b: coordinates; for precomputed distances row numbers (n, 1) and (m, 1).
         matrix: the precomputed distances.
+        unit: for cosine, take a and b for unit vectors, however they are rounded.
     """
     if metric == "precomputed":
         assert matrix is not None
         return matrix[np.ix_(a[:, 0].astype(np.int64), b[:, 0].astype(np.int64))]
-    u, v = unit_vectors(metric, a), unit_vectors(metric, b)
+    u, v = (a, b) if unit else (unit_vectors(metric, a), unit_vectors(metric, b))
     result = np.empty((len(u), len(v)))
     rows = max(1, _CHUNK // max(1, v.size))
     for begin in range(0, len(u), rows):
-        difference = u[begin : begin + rows, None, :] - v[None, :, :]
+        difference = np.subtract(u[begin : begin + rows, None, :], v[None, :, :], dtype=np.float64)
         result[begin : begin + rows] = _norm(metric, difference)
     if metric in UNITS:
         result = 2 * np.arcsin(np.minimum(result / 2, 1))

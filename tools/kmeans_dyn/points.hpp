@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "../random.hpp"
+#include "distance.hpp"
 #include "state.hpp"
+#include "words.hpp"
 
 namespace icml::kcenter {
 
@@ -107,7 +109,7 @@ struct Point {
 
 class Points {
   public:
-    explicit Points(int width) : width_(width) {}
+    explicit Points(const Space &space) : width_(space.width), words_(space.storage) {}
 
     int width() const { return width_; }
     std::int64_t size() const { return static_cast<std::int64_t>(index_.size()); }
@@ -115,7 +117,13 @@ class Points {
 
     Point &operator[](std::int32_t slot) { return points_[slot]; }
     const Point &operator[](std::int32_t slot) const { return points_[slot]; }
-    const double *at(std::int32_t slot) const { return &words_[static_cast<std::size_t>(slot) * width_]; }
+
+    // The coordinates, written to `buffer` unless they are stored in double precision.
+    const double *at(std::int32_t slot, double *buffer) const {
+        if (const double *const words = words_.wide()) return words + offset(slot);
+        words_.read(offset(slot), width_, buffer);
+        return buffer;
+    }
 
     std::int32_t find(std::string_view id) const { return find(id, IdIndex::hash(id)); }
     std::int32_t find(std::string_view id, std::uint64_t hash) const {
@@ -129,14 +137,14 @@ class Points {
         if (ahead >= free_.size()) return;
         const std::int32_t slot = free_[free_.size() - 1 - ahead];
         __builtin_prefetch(&points_[slot], 1);
-        __builtin_prefetch(at(slot), 1);
+        words_.prefetch(offset(slot));
     }
 
     // Adds a point under an id that is not in use.
     std::int32_t add(std::string_view id, const double *point) {
         assert(find(id) < 0);
         const std::int32_t slot = take_slot();
-        std::copy_n(point, width_, &words_[static_cast<std::size_t>(slot) * width_]);
+        words_.write(offset(slot), width_, point);
         points_[slot].id.assign(id);
         index_.insert(IdIndex::hash(id), slot);
         append(slot);
@@ -186,6 +194,8 @@ class Points {
         return slots() - 1;
     }
 
+    std::size_t offset(std::int32_t slot) const { return static_cast<std::size_t>(slot) * width_; }
+
     void append(std::int32_t slot) {
         points_[slot].older = newest_;
         (newest_ >= 0 ? points_[newest_].newer : oldest_) = slot;
@@ -193,7 +203,7 @@ class Points {
     }
 
     int width_;
-    std::vector<double> words_;
+    Words words_;
     std::vector<Point> points_;
     std::vector<double> times_;
     std::vector<std::int32_t> free_;

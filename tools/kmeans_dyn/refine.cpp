@@ -21,8 +21,9 @@ struct Partition {
 };
 
 Partition partition(const RefineProblem &problem, const std::vector<std::int32_t> &centers) {
-    Blocks blocks(problem.space.width);
-    for (const std::int32_t slot : centers) blocks.push(problem.points.at(slot));
+    Blocks blocks(problem.space);
+    std::vector<double> point(problem.space.width);
+    for (const std::int32_t slot : centers) blocks.push(problem.points.at(slot, point.data()));
     struct Entry {
         double reach;
         std::int32_t point, owner;
@@ -30,8 +31,7 @@ Partition partition(const RefineProblem &problem, const std::vector<std::int32_t
     std::vector<Entry> entries;
     for (int i = 0; i < problem.coreset.size(); ++i) {
         if (problem.weight[i] == 0) continue;
-        const Hit hit =
-            problem.scans.nearest(problem.space, problem.coreset.point(i), blocks.data(), blocks.size());
+        const Hit hit = problem.scans.nearest(problem.space, problem.coreset.point(i), blocks.view());
         entries.push_back({problem.space.real(hit.raw) + problem.slack[i], i, hit.index});
     }
     std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
@@ -61,8 +61,10 @@ std::vector<std::int32_t> candidates(const RefineProblem &problem, const Cluster
     };
     add(problem.layers.members_of(centre), candidates_at_home);
     std::vector<std::pair<double, std::int32_t>> near;
+    std::vector<double> buffer(problem.space.width);
+    const double *const x = problem.points.at(centre, buffer.data());
     for (const auto &[reach, i] : cluster.reach)
-        near.emplace_back(problem.space.raw_distance(problem.points.at(centre), problem.coreset.point(i)), i);
+        near.emplace_back(problem.space.raw_distance(x, problem.coreset.point(i)), i);
     const auto end = near.begin() + std::min<std::ptrdiff_t>(nearby + 1, std::ssize(near));
     std::partial_sort(near.begin(), end, near.end());
     for (auto it = near.begin(); it != end; ++it) {
@@ -75,10 +77,12 @@ std::vector<std::int32_t> candidates(const RefineProblem &problem, const Cluster
 std::int32_t better_centre(const RefineProblem &problem, const Cluster &cluster, std::int32_t centre) {
     if (cluster.reach.empty()) return centre;
     double best = cluster.reach.front().first;
+    std::vector<double> buffer(problem.space.width);
     for (const std::int32_t slot : candidates(problem, cluster, centre)) {
+        const double *const x = problem.points.at(slot, buffer.data());
         double farthest = 0;
         for (const auto &[reach, i] : cluster.reach) {
-            const double distance = problem.space.distance(problem.points.at(slot), problem.coreset.point(i));
+            const double distance = problem.space.distance(x, problem.coreset.point(i));
             farthest = std::max(farthest, distance + problem.slack[i]);
             if (farthest >= best) break;
         }

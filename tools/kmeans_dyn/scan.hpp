@@ -31,39 +31,60 @@ ICML_INLINE unsigned at_most(const Vec &a, double limit) {
 #endif
 }
 
+ICML_INLINE bool any_at_most(const Floats &a, float limit) {
+#if ICML_SCAN_BYTES == 64
+    return _mm512_cmp_ps_mask(a, _mm512_set1_ps(limit), _CMP_LE_OQ) != 0;
+#elif ICML_SCAN_BYTES == 32
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, _mm256_set1_ps(limit), _CMP_LE_OQ)) != 0;
+#else
+    return a[0] <= limit || a[1] <= limit || a[2] <= limit || a[3] <= limit;
+#endif
+}
+
+// Coordinates of consecutive lanes, in double precision however they are stored.
+ICML_INLINE Vec load(const double *from) {
+    return *reinterpret_cast<const Vec *>(from);
+}
+ICML_INLINE Vec load(const float *from) {
+    typedef float Half __attribute__((vector_size(vector_bytes / 2), aligned(4), may_alias));
+    return __builtin_convertvector(*reinterpret_cast<const Half *>(from), Vec);
+}
+
 // The sixteen raw distances of a block.
 struct Lanes {
     Vec v[vectors];
 };
 
+// How a difference in one coordinate adds to a distance. By value: a reference to a deduced vector type would
+// claim more alignment than the types above have.
 struct Euclidean {
     static constexpr bool squared = true;
-    ICML_INLINE void add(Vec &sum, Vec t) {
-        const Vec square = t * t;
-        sum = sum + square;
+    template <class V> ICML_INLINE V add(V sum, V t) {
+        const V square = t * t;
+        return sum + square;
     }
 };
 struct Manhattan {
     static constexpr bool squared = false;
-    ICML_INLINE void add(Vec &sum, Vec t) { sum = sum + (t < 0 ? -t : t); }
+    template <class V> ICML_INLINE V add(V sum, V t) { return sum + (t < 0 ? -t : t); }
 };
 struct Chebyshev {
     static constexpr bool squared = false;
-    ICML_INLINE void add(Vec &sum, Vec t) {
-        const Vec size = t < 0 ? -t : t;
-        sum = size > sum ? size : sum;
+    template <class V> ICML_INLINE V add(V sum, V t) {
+        const V size = t < 0 ? -t : t;
+        return size > sum ? size : sum;
     }
 };
 
 template <class Rule> struct Coordinatewise {
     static constexpr bool squared = Rule::squared;
-    ICML_INLINE Lanes block(const Space &space, const double *x, const double *block) {
+    template <class T> ICML_INLINE Lanes block(const Space &space, const double *x, const T *block) {
         Lanes sum{};
         for (int j = 0; j < space.width; ++j) {
             const double at = x[j];
 #pragma GCC unroll 8
             for (int v = 0; v < vectors; ++v)
-                Rule::add(sum.v[v], at - *reinterpret_cast<const Vec *>(block + j * lanes + v * per_vector));
+                sum.v[v] = Rule::add(sum.v[v], at - load(block + j * lanes + v * per_vector));
         }
         return sum;
     }
@@ -104,10 +125,53 @@ ICML_INLINE unsigned at_most(const Lanes &raw, double limit, int valid) {
     return valid >= lanes ? mask : mask & ((1U << valid) - 1);
 }
 
-template <class Rule>
-Hit first_within(const Space &space, const double *x, const double *blocks, int count, double limit) {
+// Spares most blocks of float32 their distances in double precision. The distance over the first coordinates,
+// in single precision, is too large by a factor of at most 1 + (coordinates + 3) / 2^24, and by far less than
+// 1e-37 where it underflows; if that says that a point is too far, it is. Limits near the largest float pass
+// all.
+template <class Rule, class T> class Sieve {
+  public:
+    Sieve(const Space &, const double *) {}
+    bool passes(const T *, double) const { return true; }
+};
+
+template <class R> class Sieve<Coordinatewise<R>, float> {
+  public:
+    Sieve(const Space &space, const double *x)
+        : coordinates_(space.width < most ? space.width : most), factor_(1 + (coordinates_ + 8) * 0x1p-23) {
+        for (int j = 0; j < coordinates_; ++j) x_[j] = static_cast<float>(x[j]);
+    }
+
+    // Whether any point of the block may be within the limit.
+    bool passes(const float *block, double limit) const {
+        if (!(limit < 1e37)) return true;
+        constexpr int step = vector_bytes / 4;
+        Floats sum[lanes / step] = {};
+        for (int j = 0; j < coordinates_; ++j)
+#pragma GCC unroll 4
+            for (int v = 0; v < lanes / step; ++v)
+                sum[v] =
+                    R::add(sum[v], x_[j] - *reinterpret_cast<const Floats *>(block + j * lanes + v * step));
+        const auto bound = static_cast<float>(limit * factor_ + 1e-37);
+        bool any = false;
+#pragma GCC unroll 4
+        for (int v = 0; v < lanes / step; ++v) any |= any_at_most(sum[v], bound);
+        return any;
+    }
+
+  private:
+    static constexpr int most = 1024;
+    int coordinates_;
+    double factor_;
+    float x_[most];
+};
+
+template <class Rule, class T>
+Hit first_within(const Space &space, const double *x, const T *blocks, int count, double limit) {
+    const Sieve<Rule, T> sieve(space, x);
     const std::int64_t step = static_cast<std::int64_t>(lanes) * space.width;
     for (int begin = 0; begin < count; begin += lanes, blocks += step) {
+        if (!sieve.passes(blocks, limit)) continue;
         const Lanes raw = Rule::block(space, x, blocks);
         if (const unsigned mask = at_most(raw, limit, count - begin)) {
             const int i = __builtin_ctz(mask);
@@ -117,10 +181,12 @@ Hit first_within(const Space &space, const double *x, const double *blocks, int 
     return {-1, limit};
 }
 
-template <class Rule> Hit nearest(const Space &space, const double *x, const double *blocks, int count) {
+template <class Rule, class T> Hit nearest(const Space &space, const double *x, const T *blocks, int count) {
     const std::int64_t step = static_cast<std::int64_t>(lanes) * space.width;
+    const Sieve<Rule, T> sieve(space, x);
     Hit best{-1, __builtin_inf()};
     for (int begin = 0; begin < count; begin += lanes, blocks += step) {
+        if (!sieve.passes(blocks, best.raw)) continue;
         const Lanes raw = Rule::block(space, x, blocks);
         unsigned mask = at_most(raw, best.raw, count - begin);
         for (; mask; mask &= mask - 1) {
@@ -132,8 +198,8 @@ template <class Rule> Hit nearest(const Space &space, const double *x, const dou
     return best;
 }
 
-template <class Rule>
-void row(const Space &space, const double *x, const double *blocks, int count, float *out) {
+template <class Rule, class T>
+void row(const Space &space, const double *x, const T *blocks, int count, float *out) {
     const std::int64_t step = static_cast<std::int64_t>(lanes) * space.width;
     for (int begin = 0; begin < count; begin += lanes, blocks += step) {
         const Lanes raw = Rule::block(space, x, blocks);
@@ -146,48 +212,39 @@ void row(const Space &space, const double *x, const double *blocks, int count, f
     for (int i = count; i % lanes != 0; ++i) out[i] = __builtin_inff();
 }
 
-// Picks the scan for the space's metric.
-template <template <class> class Scan, class... Arguments>
-ICML_INLINE auto dispatch(const Space &space, Arguments... rest) {
+// Picks the scan for the space's metric and the storage of the blocks; bits and row numbers are never narrow.
+template <class Scan>
+ICML_INLINE auto dispatch(const Space &space, const BlockView &blocks, const Scan &scan) {
+    const auto either = [&]<class Rule>(Rule rule) {
+        return blocks.narrow ? scan(rule, blocks.narrow) : scan(rule, blocks.wide);
+    };
     switch (space.metric) {
     case Metric::manhattan:
-        return Scan<Coordinatewise<Manhattan>>::run(space, rest...);
+        return either(Coordinatewise<Manhattan>());
     case Metric::chebyshev:
-        return Scan<Coordinatewise<Chebyshev>>::run(space, rest...);
+        return either(Coordinatewise<Chebyshev>());
     case Metric::hamming:
-        return Scan<Hamming>::run(space, rest...);
+        return scan(Hamming(), blocks.wide);
     case Metric::precomputed:
-        return Scan<Precomputed>::run(space, rest...);
+        return scan(Precomputed(), blocks.wide);
     default:
-        return Scan<Coordinatewise<Euclidean>>::run(space, rest...);
+        return either(Coordinatewise<Euclidean>());
     }
 }
 
-template <class Rule> struct FirstWithin {
-    static Hit run(const Space &s, const double *x, const double *b, int n, double r) {
-        return first_within<Rule>(s, x, b, n, r);
-    }
-};
-template <class Rule> struct Nearest {
-    static Hit run(const Space &s, const double *x, const double *b, int n) {
-        return nearest<Rule>(s, x, b, n);
-    }
-};
-template <class Rule> struct Row {
-    static void run(const Space &s, const double *x, const double *b, int n, float *out) {
-        row<Rule>(s, x, b, n, out);
-    }
-};
-
-static Hit any_first_within(const Space &space, const double *x, const double *blocks, int count,
-                            double limit) {
-    return dispatch<FirstWithin>(space, x, blocks, count, limit);
+static Hit any_first_within(const Space &space, const double *x, const BlockView &blocks, double limit) {
+    return dispatch(space, blocks, [&]<class Rule>(Rule, const auto *begin) {
+        return first_within<Rule>(space, x, begin, blocks.count, limit);
+    });
 }
-static Hit any_nearest(const Space &space, const double *x, const double *blocks, int count) {
-    return dispatch<Nearest>(space, x, blocks, count);
+static Hit any_nearest(const Space &space, const double *x, const BlockView &blocks) {
+    return dispatch(space, blocks, [&]<class Rule>(Rule, const auto *begin) {
+        return nearest<Rule>(space, x, begin, blocks.count);
+    });
 }
-static void any_row(const Space &space, const double *x, const double *blocks, int count, float *out) {
-    dispatch<Row>(space, x, blocks, count, out);
+static void any_row(const Space &space, const double *x, const BlockView &blocks, float *out) {
+    dispatch(space, blocks,
+             [&]<class Rule>(Rule, const auto *begin) { row<Rule>(space, x, begin, blocks.count, out); });
 }
 
 static std::int32_t sum_within(const float *row, const std::int32_t *weight, int padded, float r) {

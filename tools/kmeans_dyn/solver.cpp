@@ -92,7 +92,7 @@ void Solver::remember(int k, const Solution &solution, bool fresh) {
 }
 
 Solver::Solution Solver::solve(int k, std::int64_t z, std::int64_t allowed) {
-    const Coreset coreset(points_, layers_, space_.width);
+    const Coreset coreset(points_, layers_, space_);
     matrix_.compute(space_, coreset.blocks(), scans_, settings_.threads, poll_);
     Solution solution;
     const Try best = best_attempt(coreset, k, z, allowed, solution.lower);
@@ -171,13 +171,14 @@ void Solver::keep_previous(Solution &solution, std::int64_t allowed, double stic
     for (const std::string &id : previous_)
         if (const std::int32_t slot = points_.find(id); slot >= 0) kept.push_back(slot);
     if (kept.empty() || kept.size() > solution.centers.size()) return;
+    std::vector<double> point(space_.width);
     while (kept.size() < solution.centers.size()) {
-        Blocks blocks(space_.width);
-        for (const std::int32_t slot : kept) blocks.push(points_.at(slot));
+        Blocks blocks(space_);
+        for (const std::int32_t slot : kept) blocks.push(points_.at(slot, point.data()));
         std::int32_t farthest = -1;
         double most = -1;
         for (const std::int32_t slot : solution.centers) {
-            const double raw = scans_.nearest(space_, points_.at(slot), blocks.data(), blocks.size()).raw;
+            const double raw = scans_.nearest(space_, points_.at(slot, point.data()), blocks.view()).raw;
             if (raw > most) {
                 most = raw;
                 farthest = slot;
@@ -187,7 +188,7 @@ void Solver::keep_previous(Solution &solution, std::int64_t allowed, double stic
         kept.push_back(farthest);
     }
     Certificate certificate =
-        certify(points_, layers_, Coreset(points_, layers_, space_.width), space_, scans_, kept, allowed);
+        certify(points_, layers_, Coreset(points_, layers_, space_), space_, scans_, kept, allowed);
     if (certificate.radius <= (1 + sticky) * solution.certificate.radius) {
         solution.centers = std::move(kept);
         solution.certificate = std::move(certificate);

@@ -64,13 +64,15 @@ template <class T> class Cursor {
 void Points::save(Arrays &arrays) const {
     std::vector<std::string_view> ids;
     std::vector<std::int64_t> &slot_of = arrays.integers["slot"];
-    std::vector<double> &coordinates = arrays.reals["coordinates"], &times = arrays.reals["times"];
+    std::vector<double> &times = arrays.reals["times"], point(width_);
+    Words coordinates(words_.storage());
     for (std::int32_t slot = oldest_; slot >= 0; slot = points_[slot].newer) {
         slot_of.push_back(slot);
         ids.push_back(points_[slot].id);
-        coordinates.insert(coordinates.end(), at(slot), at(slot) + width_);
+        coordinates.append(width_, at(slot, point.data()));
         if (timed()) times.push_back(time(slot));
     }
+    arrays.put("coordinates", std::move(coordinates));
     put_ids(arrays, "ids", ids);
     arrays.integers["free"].assign(free_.begin(), free_.end());
 }
@@ -78,7 +80,9 @@ void Points::save(Arrays &arrays) const {
 void Points::load(const Arrays &arrays) {
     const auto ids = get_ids(arrays, "ids");
     const auto &slot_of = arrays.integer("slot"), &free = arrays.integer("free");
-    const auto &coordinates = arrays.real("coordinates"), &times = arrays.real("times");
+    const Words coordinates = arrays.words("coordinates", words_.storage());
+    const auto &times = arrays.real("times");
+    std::vector<double> point(width_);
     Arrays::require(slot_of.size() == ids.size() && coordinates.size() == ids.size() * width_, "points");
     Arrays::require(times.empty() || times.size() == ids.size(), "times");
     const std::size_t slots = ids.size() + free.size();
@@ -95,7 +99,8 @@ void Points::load(const Arrays &arrays) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
         const std::int32_t slot = claim(slot_of[i]);
         Arrays::require(find(ids[i]) < 0, "an id twice");
-        std::copy_n(&coordinates[i * width_], width_, &words_[static_cast<std::size_t>(slot) * width_]);
+        coordinates.read(i * width_, width_, point.data());
+        words_.write(offset(slot), width_, point.data());
         points_[slot].id.assign(ids[i]);
         index_.insert(IdIndex::hash(ids[i]), slot);
         append(slot);
@@ -106,7 +111,8 @@ void Points::load(const Arrays &arrays) {
 void Layers::save(Arrays &arrays) const {
     auto &counts = arrays.integers["layers"], &sizes = arrays.integers["member_counts"];
     auto &members = arrays.integers["members"], &vacant = arrays.integers["vacant"];
-    auto &limits = arrays.reals["limits"], &sample = arrays.reals["sample"], &far = arrays.reals["far"];
+    auto &limits = arrays.reals["limits"], &far = arrays.reals["far"];
+    Words sample(space_.storage);
     std::vector<double> point(space_.width);
     for (int d = 0; d < depth(); ++d) {
         const Layer &layer = at(d);
@@ -115,12 +121,13 @@ void Layers::save(Arrays &arrays) const {
         far.insert(far.end(), layer.far.begin(), layer.far.end());
         for (int rep = 0; rep < layer.reps(); ++rep) {
             layer.sample.get(rep, point.data());
-            sample.insert(sample.end(), point.begin(), point.end());
+            sample.append(space_.width, point.data());
             sizes.push_back(static_cast<std::int64_t>(layer.members[rep].size()));
             members.insert(members.end(), layer.members[rep].begin(), layer.members[rep].end());
         }
         if (d + 1 == depth()) vacant.assign(layer.vacant.begin(), layer.vacant.end());
     }
+    arrays.put("sample", std::move(sample));
     arrays.integers["counters"] = {static_cast<std::int64_t>(rng_.counter()),
                                    rebuilds_,
                                    full_rebuilds_,
@@ -133,9 +140,13 @@ void Layers::load(const Arrays &arrays) {
     const auto &counts = arrays.integer("layers");
     Arrays::require(counts.size() % 4 == 0, "layers");
     Cursor count(counts), size(arrays.integer("member_counts")), member(arrays.integer("members"));
-    Cursor limit(arrays.real("limits")), sample(arrays.real("sample")), far(arrays.real("far"));
+    Cursor limit(arrays.real("limits")), far(arrays.real("far"));
+    const Words sample = arrays.words("sample", space_.storage);
+    const auto width = static_cast<std::size_t>(space_.width);
+    std::size_t sampled = 0;
+    std::vector<double> centre(width), x(width);
     for (std::size_t d = 0; d < counts.size() / 4; ++d) {
-        auto layer = std::make_unique<Layer>(space_.width);
+        auto layer = std::make_unique<Layer>(space_);
         const std::int64_t reps = count.next();
         layer->built = count.next();
         layer->offered = count.next();
@@ -147,10 +158,14 @@ void Layers::load(const Arrays &arrays) {
         layer->members.resize(static_cast<std::size_t>(reps));
         layer->far.assign(static_cast<std::size_t>(reps), 0);
         layer->closest.assign(static_cast<std::size_t>(reps), -1);
-        for (std::int64_t rep = 0; rep < reps; ++rep) layer->sample.push(sample.take(space_.width));
+        Arrays::require(static_cast<std::uint64_t>(reps) <= (sample.size() - sampled) / width,
+                        "an array is too short");
+        for (std::int64_t rep = 0; rep < reps; ++rep, sampled += width) {
+            sample.read(sampled, space_.width, x.data());
+            layer->sample.push(x.data());
+        }
         const std::int32_t number = adopt(std::move(layer));
         order_.push_back(number);
-        std::vector<double> centre(space_.width);
         for (int rep = 0; rep < reps; ++rep) {
             pool_[number]->sample.get(rep, centre.data());
             for (std::int64_t left = size.next(); left > 0; --left) {
@@ -160,7 +175,7 @@ void Layers::load(const Arrays &arrays) {
                 Arrays::require(points_.find(point.id) == slot, "a member that is no live point");
                 Arrays::require(point.layer < 0, "a member twice");
                 const double raw =
-                    space_.raw_distance(points_.at(static_cast<std::int32_t>(slot)), centre.data());
+                    space_.raw_distance(points_.at(static_cast<std::int32_t>(slot), x.data()), centre.data());
                 place(static_cast<std::int32_t>(slot), number, rep, space_.real(raw));
             }
             pool_[number]->far[rep] = far_of[rep];
@@ -172,7 +187,8 @@ void Layers::load(const Arrays &arrays) {
         at(depth() - 1).vacant.push_back(static_cast<std::int32_t>(rep));
     }
     for (const auto &cursor : {size, member}) cursor.finish();
-    for (const auto &cursor : {limit, sample, far}) cursor.finish();
+    for (const auto &cursor : {limit, far}) cursor.finish();
+    Arrays::require(sampled == sample.size(), "an array is too long");
     Cursor counter(arrays.integer("counters"));
     rng_.set_counter(static_cast<std::uint64_t>(counter.next()));
     for (std::int64_t *value :

@@ -22,8 +22,8 @@ constexpr std::size_t batch = 32; // operations whose memory is fetched ahead
 Structure::Structure(const Encoding &encoding, const Settings &settings, std::string_view instruction_set,
                      Matrix matrix, Poll poll)
     : encoding_(encoding), settings_(settings),
-      space_{encoding.metric(), encoding.width(), matrix.entries, matrix.rows},
-      scans_(scans(instruction_set)), poll_(std::move(poll)), points_(encoding.width()),
+      space_{encoding.metric(), encoding.width(), matrix.entries, matrix.rows, encoding.storage()},
+      scans_(scans(instruction_set)), poll_(std::move(poll)), points_(space_),
       layers_(points_, space_, settings_, scans_, poll_),
       solver_(points_, layers_, space_, settings_, scans_, poll_), words_(encoding.width()) {}
 
@@ -189,8 +189,9 @@ std::int64_t Structure::erase_all(std::span<const std::string_view> ids, Conflic
 double Structure::lower_bound_on_all(int k, std::int64_t z) {
     if (points_.size() <= z) return 0;
     Blocks blocks(space_.width);
+    std::vector<double> point(space_.width);
     for (std::int32_t slot = points_.oldest(); slot >= 0; slot = points_[slot].newer)
-        blocks.push(points_.at(slot));
+        blocks.push(points_.at(slot, point.data()));
     DistanceMatrix matrix;
     matrix.compute(space_, blocks, scans_, settings_.threads, poll_);
     std::vector<std::int32_t> weight(padded(blocks.size()), 0);
@@ -210,11 +211,13 @@ void Structure::save(Arrays &arrays) const {
 
 void Structure::load(const Arrays &arrays) {
     for (const char *name : {"coordinates", "sample"}) {
-        const std::vector<double> &words = arrays.real(name);
+        const Words words = arrays.words(name, space_.storage);
         const auto width = static_cast<std::size_t>(space_.width);
         Arrays::require(words.size() % width == 0, name);
-        for (std::size_t at = 0; at < words.size(); at += width)
-            Arrays::require(space_.holds(&words[at]), name);
+        for (std::size_t at = 0; at < words.size(); at += width) {
+            words.read(at, space_.width, words_.data());
+            Arrays::require(space_.holds(words_.data()), name);
+        }
     }
     points_.load(arrays);
     layers_.load(arrays);
