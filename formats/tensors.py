@@ -316,9 +316,7 @@ def _sparse(
         if names is not None and size != needed:
             at_line = None if line is None else int(line[np.argmax(index[at] == 0)])
             raise InputError(
-                f"axis {axis} has labels such as {names[0]!r}, {needed} of them, not {size} indices",
-                source,
-                at_line,
+                f"axis {axis} has {needed} labels, not {size}: the first is {names[0]!r}", source, at_line
             )
         if size < needed:  # text has been checked line by line
             entry = int(np.argmax(index[at] >= size))

@@ -215,7 +215,7 @@ def test_parquet(tmp_path: Path) -> None:
         (
             "a b 0 1\nb b 0 1\n",
             {"sizes": {"u": 3}},
-            "axis u has labels such as 'a', 2 of them, not 3 indices",
+            "axis u has 2 labels, not 3: the first is 'a'",
         ),
         (b"0 0 0 1\n0 0 \xff 1\n", {}, ":2: "),
         ("0 0 0 1\n", {"format": "xml"}, "unknown format 'xml'"),

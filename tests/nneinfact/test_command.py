@@ -199,6 +199,34 @@ def test_integer_names_columns_and_label_files(icml: Icml) -> None:
     assert len(table(icml, "predict", "m.npz", "--slice", "u=7003,t=wed")) == 3
 
 
+def test_a_label_file_orders_the_names_of_a_table(icml: Icml) -> None:
+    """It never renames them; and a file's line ends, byte-order mark and separators within a name do not count."""
+    (icml.folder / "t.tsv").write_text("a\tb\tn\nmon\t0\t5\nt\u2028ue\t1\t1\nsun\t1\t9\n")
+    (icml.folder / "days.txt").write_bytes("\ufeffsun\r\nmon\r\nt\u2028ue\r\nwed\r\n\r\n".encode())
+    icml("nneinfact", "fit", "ar,br->ab", "t.tsv", "-k", "r=2", "--labels", "a=days.txt", "-o", "m.npz")
+    model = load_model(icml.folder / "m.npz")
+    assert model.labels == {"a": ["sun", "mon", "t\u2028ue", "wed"]}
+    np.testing.assert_allclose(model.reconstruct(), [[0, 9], [5, 0], [0, 1], [0, 0]], atol=0.01)
+    (icml.folder / "i.tsv").write_text("a\tb\tn\n1\t0\t5\n0\t1\t9\n")
+    (icml.folder / "two.txt").write_text("wed\nmon\n")
+    icml("nneinfact", "transform", "m.npz", "i.tsv", "--free", "b", "--labels", "a=two.txt", "-o", "n.npz")
+    assert load_model(icml.folder / "n.npz").labels == model.labels
+
+
+def test_a_slice_may_be_a_single_cell(icml: Icml) -> None:
+    fit_trips(icml)
+    rows = table(icml, "predict", "m.npz", "--slice", "u=ann,v=x,t=0")
+    assert rows[1][:3] == ["ann", "x", "0"]
+    value = load_model(icml.folder / "m.npz").predict([[0], [0], [0]])[0]
+    assert float(rows[1][3]) == pytest.approx(value, rel=1e-8)
+
+
+def test_extreme_options_give_no_warnings_of_numpy(icml: Icml) -> None:
+    done = fit_trips(icml, "--prior-shape", "1e300", "--max-iter", "3")
+    assert "Warning" not in done.stderr
+    assert "no cell was held out" in fit_trips(icml, "--holdout", "1e-9").stderr
+
+
 def test_a_start_from_a_model_follows_the_labels(icml: Icml) -> None:
     fit_trips(icml, "--max-iter", "4", "--tol", "0", "--raw-scale")
     lines = TRIPS.splitlines()

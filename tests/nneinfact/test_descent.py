@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from icml.formats.errors import WorkError
 from icml.tools.nneinfact import NNEinFact
 from icml.tools.nneinfact.dense_data import load_dense
 from icml.tools.nneinfact.fit import Descent, Options, State, normalized
@@ -25,6 +26,16 @@ def gamma_tensor(shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]:
 
 def never_up(values: list[float], slack: float = 1e-12) -> bool:
     return all(b <= a + slack * abs(a) for a, b in itertools.pairwise(values))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "scale"),
+    [(1, -1, 1e-150), (-0.5, -1, 1e-150), (-1, 0.5, 1e-250), (1, -0.5, 1e250), (-1, -1, 1e-150)],
+)
+def test_a_scale_at_which_nothing_moves_is_refused(alpha: float, beta: float, scale: float) -> None:
+    """Powers that overflow left the factors where they were, with a loss that was wrong, or even negative."""
+    with pytest.raises(WorkError, match="rescale the data"):
+        NNEinFact("ir,jr->ij", "r=2", alpha, beta, max_iter=3).fit(gamma_tensor((6, 5)) * scale)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), GRID + LIMITS)

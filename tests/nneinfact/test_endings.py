@@ -180,6 +180,17 @@ BAD: list[tuple[list[str], str]] = [
     (["fit", MODEL, "pickle.npy", "-k", "r=2"], "pickle.npy: NPY file is not readable"),
     (["fit", MODEL, "y.npy", "-k", "r=2", "--labels", "t=word.tsv"], "word.tsv: 3 labels for t, which has size 2"),
     (["fit", "ua,vb,tc,abcd->uvtd", "big.npy", "-k", "a=99,b=99,c=99", "--max-memory", "1"], "MiB allowed"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--labels", "t=blank.txt"], "blank.txt:2: no label"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--labels", "t=latin.txt"], "latin.txt:1: byte 0xfc is not UTF-8"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--labels", "t=twice.txt"], "twice.txt:2: label 'x' is there twice"),
+    (["fit", MODEL, "y.tsv", "-k", "r=2", "--labels", "u=word.tsv"], "y.tsv:1: unknown u='a'"),
+    (["fit", MODEL, "short.npz", "-k", "r=2"], "short.npz: axis u has 2 labels but size 4"),
+    (["fit", MODEL, "sum.tsv", "-k", "r=2"], "sum.tsv: the values listed for cell (0, 0, 0) sum to infinity"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--columns", "1,2"], "y.npy: columns are chosen in tables"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--key", "Y"], "y.npy: an array is chosen by key"),
+    (["fit", MODEL, "y.npy", "-k", "r=2", "--names", "u"], "y.npy: --names is for tables"),
+    (["fit", MODEL, "y.npy", "-k", "r=" + "9" * 5000], "size of letter 'r' must be at most 2147483647, got 99999"),
+    (["select", "models.txt", "y.npy", "-k", "r=1:99999999"], "names 99999999 sizes; at most 10000 are tried"),
     (["predict", "y.npy"], "y.npy"),
     (["predict", "m.npz", "--at", "stranger.tsv"], "stranger.tsv:2: unknown u='zoe'"),
     (["predict", "m.npz", "--at", "beyond.tsv"], "beyond.tsv:1: index 7 in column 3 (t) is outside 0..1"),
@@ -244,6 +255,8 @@ def write_bad_inputs(folder: Path) -> None:
     np.save(folder / "big.npy", np.ones((40, 40, 40, 3), np.float32))
     np.save(folder / "pickle.npy", np.array([{}], object), allow_pickle=True)
     np.savez(folder / "two.npz", a=y, b=y)
+    np.savez(folder / "short.npz", a=y, labels_u=np.array(["x", "y"]))
+    (folder / "latin.txt").write_bytes("s\xfc\xdf\nx\n".encode("latin-1"))
     (folder / "cut.npy").write_bytes((folder / "y.npy").read_bytes()[:200])
     texts = {
         "negative.tsv": "u\tv\tt\tn\na\tx\t0\t1\nb\ty\t1\t-2\n", "inf.tsv": "0 0 0 1\n1 1 0 inf\n",
@@ -252,6 +265,7 @@ def write_bad_inputs(folder: Path) -> None:
         "late.tsv": "# late\n" + "".join(f"{i} {i} {i} 1\n" for i in range(101)) + "5 x 5 1\n",
         "short.tsv": "0 0 0 1\n1 1 1\n", "wide.tsv": "0 0 0 0 0 1\n", "empty.tsv": "# nothing\n\n",
         "zero.tns": "0 1 1 2.0\n", "y.tsv": "a\tx\t0\t3\nb\ty\t1\t2\nc\tx\t1\t1\n",
+        "blank.txt": "x\n\ny\n", "twice.txt": "x\nx\n", "sum.tsv": "0 0 0 1e308\n0 0 0 1e308\n1 1 1 1\n",
         "stranger.tsv": "a\tx\t0\nzoe\tx\t1\n",
         "beyond.tsv": "a\tx\t7\n", "models.txt": "ur,vr,tr->uvt\n", "badmodels.txt": "ur,vr,tr->uvt\nnothing\n",
     }  # fmt: skip

@@ -107,6 +107,15 @@ def test_sparse_entries(coords: Any, values: Any, arguments: dict[str, Any], mes
         )
 
 
+def test_weights_that_leave_only_rounding_are_no_weight() -> None:
+    weights = np.zeros((3, 4))
+    weights[0] = [0.1, 0.2, 0.3, 0.7]
+    missing = np.array([[0, 0, 0, 0], [3, 2, 1, 0]])
+    listed = (np.array([[1], [1]]), np.array([2.0]), (3, 4))
+    with pytest.raises(InputError, match="no observed cell is left"):
+        NNEinFact("ir,jr->ij", "r=1").fit(listed, mask=missing, weights=weights)
+
+
 def test_notes_say_what_was_done() -> None:
     y = matrix(c01=np.nan, c11=np.nan)
     fitted = NNEinFact("ir,jr->ij", "r=2", max_iter=2).fit(y)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from icml.formats.errors import InputError
-from icml.tools.nneinfact import Checkpoint, NNEinFact, load_checkpoint, save_checkpoint
+from icml.tools.nneinfact import Checkpoint, NNEinFact, load_checkpoint, load_model, save_checkpoint
 from icml.tools.nneinfact import dense_engine as dense_engine_module
 from icml.tools.nneinfact import sparse_engine as sparse_engine_module
 
@@ -125,6 +125,62 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"x\.npz"):
         load_checkpoint(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state.numbers": np.arange(2)},
+        {"state.numbers": np.array(["a", "b", "c", "d"])},
+        {"state.numbers": np.array([10**6, 0, 0, 4])},
+        {"state.numbers": np.array([3, 99, 0, 4])},
+        {"state.numbers": np.array([3, 0, 0, 3])},
+        {"state.factor_0": np.ones((2, 2))},
+        {"state.factor_0": np.full((6, 3), np.nan)},
+        {"state.factor_0": np.full((6, 3), -1.0)},
+        {"state.history": np.array("x")},
+        {"state.history": np.empty(0)},
+        {"state.omega": np.float64("nan")},
+        {"restart": np.int64(-1)},
+        {"fingerprint": np.array("")},
+    ],
+    ids=str,
+)
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    kept: list[Checkpoint] = []
+    NNEinFact(MODEL, SIZES, max_iter=3, on_checkpoint=kept.append).fit(counts())
+    save_checkpoint(tmp_path / "c.npz", kept[-1])
+    with np.load(tmp_path / "c.npz") as file:
+        arrays = {**file, **changes}
+    np.savez(tmp_path / "c.npz", **arrays)
+    with pytest.raises(InputError, match="the checkpoint"):
+        NNEinFact(MODEL, SIZES, max_iter=3).fit(counts(), resume=load_checkpoint(tmp_path / "c.npz"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels_a": np.array(["x", "y"])},
+        {"labels_a": np.array([["x"], ["y"], ["z"]])},
+        {"labels_a": np.array(["x", "x", "y"])},
+        {"labels_z": np.array(["x", "y", "z"])},
+        {"factor_0": np.ones((3, 1), complex)},
+        {"factor_0": np.array([["1"], ["2"], ["3"]])},
+        {"factor_0": np.ones((0, 1))},
+        {"iterations": np.float64("inf")},
+    ],
+    ids=str,
+)
+def test_a_damaged_model_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    arrays = {
+        "model": np.array("ar,br->ab"), "alpha": np.float64(1), "beta": np.float64(0), "factor_0": np.ones((3, 1)),
+        "factor_1": np.ones((2, 1)),
+    }  # fmt: skip
+    np.savez(tmp_path / "m.npz", **arrays)
+    load_model(tmp_path / "m.npz")
+    np.savez(tmp_path / "m.npz", **{**arrays, **changes})
+    with pytest.raises(InputError, match=r"m\.npz: not a model file"):
+        load_model(tmp_path / "m.npz")
 
 
 def test_time_limit_and_should_stop_give_a_valid_best_so_far() -> None:

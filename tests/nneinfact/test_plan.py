@@ -72,6 +72,10 @@ def test_memory_limit() -> None:
     assert tight.bytes <= 400e6
     with pytest.raises(InputError, match=r"needs .* MiB .* more than the 1 MiB allowed"):
         plan("ir,jr,kr->ijk", sizes, max_memory=2**20)
+    with pytest.raises(
+        InputError, match=r"the factors of model .*i=10000000000000, j=2, r=1.* MiB of this machine"
+    ):
+        plan("ir,jr->ij", {"i": 10**13, "j": 2, "r": 1}, nnz=5)
     with pytest.raises(InputError, match="letter 'r' of the model has no size"):
         plan("ir,jr->ij", {"i": 3, "j": 4})
 

@@ -51,6 +51,17 @@ def test_planted_structure_wins() -> None:
     assert found[0].heldout_loss < 0.9 * found[1].heldout_loss
 
 
+def test_a_search_that_is_stopped_between_two_fits_begins_no_other() -> None:
+    y = np.random.default_rng(0).poisson(3.0, (20, 20))
+    found: list[int] = []
+    template = NNEinFact("ir,jr->ij", max_iter=3, restarts=2, should_stop=lambda: len(found) == 2)
+    ranked = select(
+        ["ir,jr->ij"], y, {"r": [1, 2, 3, 4]}, template, on_result=lambda c: found.append(c.iterations)
+    )
+    assert len(ranked) == 2
+    assert not any(c.fitted.stopped_ for c in ranked)
+
+
 def test_grid_of_ranks_and_errors() -> None:
     rng = np.random.default_rng(0)
     y = rng.poisson(5 * np.einsum("ir,jr->ij", rng.gamma(0.3, 1, (40, 3)), rng.gamma(0.3, 1, (50, 3))))

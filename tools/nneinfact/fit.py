@@ -17,7 +17,7 @@ import numpy as np
 
 from icml.formats.errors import InputError, WorkError
 from icml.tools.nneinfact.contraction import Array
-from icml.tools.nneinfact.engine import Engine, Losses
+from icml.tools.nneinfact.engine import Engine, Losses, Rule
 from icml.tools.nneinfact.losses import Divergence
 from icml.tools.nneinfact.model import Model
 
@@ -182,11 +182,25 @@ class Descent:
         losses = self._evaluate(state.factors)
         if state.history:
             return
-        if not math.isfinite(losses.train):
+        if not math.isfinite(losses.train) or not self._in_range(state.factors):
             raise WorkError(
-                "the loss of the start is not finite in this arithmetic; rescale the data, or use float64"
+                "the loss of the start is not finite in this arithmetic, or its slope is out of range; rescale the "
+                "data, or use float64"
             )
         self._accept(state, state.factors, losses)
+
+    def _in_range(self, factors: Sequence[Array]) -> bool:
+        """Whether an update can be computed: an overflow would leave the factors where they are, as if at rest."""
+        d, kernel, mean = self.divergence, self.engine.kernel, self.engine.stats.mean
+        if kernel.rule not in (Rule.KL, Rule.EUCLIDEAN, Rule.IS, Rule.SUM_ONE) and mean > 0:
+            # These take powers of the model's values, which the kernels keep within the range of numbers.
+            digits = abs(math.log10(mean)) * max(abs(d.beta - 1), abs(d.order - 1), abs(d.order))
+            if not digits < math.log10(np.finfo(kernel.dtype).max) - 2:
+                return False
+        first = self.order[0]
+        num, den = self.engine.numerator(first, factors), self.engine.denominator(first, factors)
+        lost = d.alpha != 0 and self.engine.stats.sum > 0 and not num.any()
+        return bool(np.isfinite(num).all() and np.isfinite(den).all()) and not lost
 
     def objective(self, factors: Sequence[Array], losses: Losses) -> float:
         """Mean loss plus penalties per unit of weight."""
