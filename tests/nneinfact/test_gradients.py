@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from .oracles import LIMITS, engine_for, full, loop_gradient, models, random_fac
 
 PAIRS = [(1, 0), (1, 1), (1, -1), (1, 0.5), (0.7, 0.3), (0.7, 0.5), (-1, 1.5), (1.5, 0.5), *LIMITS]
 SUM_PAIRS = [(1, 0), (1, 1), (0.5, 0.5), (0.7, 0.3), (1.5, 0.5), (2, 0)]
+_needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+on_every_engine = pytest.mark.parametrize("device", ["cpu", pytest.param("torch-cpu", marks=_needs_torch)])
 
 
 def check(engine: Engine, factors: list[Any], y: Any, weight: Any, held: Any = None) -> None:
@@ -42,21 +45,37 @@ def check(engine: Engine, factors: list[Any], y: Any, weight: Any, held: Any = N
     assert engine.weighted_model(factors) == pytest.approx((weight * full(model, factors)).sum(), rel=1e-10)
 
 
+@on_every_engine
 @settings(max_examples=60, deadline=None)
-@given(models(), st.sampled_from(PAIRS), st.integers(0, 2**30))
-def test_dense(drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int) -> None:
+@given(drawn=models(), pair=st.sampled_from(PAIRS), seed=st.integers(0, 2**30))
+def test_dense(
+    device: str, drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int
+) -> None:
     model, sizes = drawn
     shape = tuple(sizes[c] for c in model.output)
     y = np.random.default_rng(seed).gamma(2.0, 1.0, shape) + 0.1
     d = Divergence(*pair)
     factors = random_factors(model, sizes, seed)
-    check(engine_for(model, sizes, load_dense(y, d), d), factors, y, np.ones(shape))
+    engine = engine_for(model, sizes, load_dense(y, d), d, device=device)
+    check(engine, factors, y, np.ones(shape))
 
 
+@on_every_engine
 @settings(max_examples=60, deadline=None)
-@given(models(), st.sampled_from(PAIRS), st.integers(0, 2**30), st.booleans(), st.booleans())
+@given(
+    drawn=models(),
+    pair=st.sampled_from(PAIRS),
+    seed=st.integers(0, 2**30),
+    weighted=st.booleans(),
+    holdout=st.booleans(),
+)
 def test_dense_with_weights_masks_nan_and_holdout(
-    drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int, weighted: bool, holdout: bool
+    device: str,
+    drawn: tuple[Model, dict[str, int]],
+    pair: tuple[float, float],
+    seed: int,
+    weighted: bool,
+    holdout: bool,
 ) -> None:
     model, sizes = drawn
     rng = np.random.default_rng(seed)
@@ -86,7 +105,8 @@ def test_dense_with_weights_masks_nan_and_holdout(
     assert data.stats.mean == pytest.approx((weights * train * y).sum() / (weights * train).sum())
     assert data.stats.held_weight == pytest.approx((weights * held).sum() if holdout else 0)
     factors = random_factors(model, sizes, seed)
-    engine = engine_for(model, sizes, data, d, path="dense")
+    engine = engine_for(model, sizes, data, d, path="dense", device=device)
+    assert engine.device == device
     check(engine, factors, y, weights * train, weights * held if holdout else None)
 
 
@@ -95,10 +115,16 @@ def sparse_counts(shape: tuple[int, ...], seed: int) -> np.ndarray[Any, Any]:
     return np.where(rng.random(shape) < 0.4, rng.poisson(3.0, shape), 0).astype(float)
 
 
+@on_every_engine
 @settings(max_examples=60, deadline=None)
-@given(models(), st.sampled_from([*SUM_PAIRS, (1, 0.5), (0.7, 0.5)]), st.integers(0, 2**30), st.booleans())
+@given(
+    drawn=models(),
+    pair=st.sampled_from([*SUM_PAIRS, (1, 0.5), (0.7, 0.5)]),
+    seed=st.integers(0, 2**30),
+    excluded=st.booleans(),
+)
 def test_sparse(
-    drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int, excluded: bool
+    device: str, drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int, excluded: bool
 ) -> None:
     model, sizes = drawn
     shape = tuple(sizes[c] for c in model.output)
@@ -123,7 +149,7 @@ def test_sparse(
         holdout=Holdout(0.25, 3) if excluded else None,
     )
     factors = random_factors(model, sizes, seed)
-    engine = engine_for(model, sizes, data, d)
+    engine = engine_for(model, sizes, data, d, device=device)
     assert engine.path == ("sparse" if d.order in (1, 2) else "dense")
     check(engine, factors, y, train.astype(float), held.astype(float) if excluded else None)
 

@@ -1,4 +1,4 @@
-"""The torch path against the loops and against the CPU kernels; the same code runs on a GPU where there is one."""
+"""The torch path against the CPU kernels (and in test_gradients.py the loops); on a GPU too where there is one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from icml.formats.errors import InputError, MissingError, WorkError
 from icml.tools.nneinfact import NNEinFact, device
-from icml.tools.nneinfact.cells import draw_cells
-from icml.tools.nneinfact.data import Holdout
-from icml.tools.nneinfact.dense_data import load_dense
-from icml.tools.nneinfact.losses import Divergence
-from icml.tools.nneinfact.model import Model
-from icml.tools.nneinfact.sparse_data import load_sparse
 
-from .oracles import GRID, LIMITS, engine_for, models, random_factors
-from .test_gradients import PAIRS, SUM_PAIRS, check, sparse_counts
+from .oracles import GRID, LIMITS
 from .test_paths import MODEL, SIZES, counts
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -42,75 +33,6 @@ def assert_same(one: NNEinFact, other: NNEinFact, rtol: float = 1e-10) -> None:
     assert one.null_loss_ == pytest.approx(other.null_loss_, rel=rtol)
     for a, b in zip(one.factors_, other.factors_, strict=True):
         np.testing.assert_allclose(a, b, rtol=100 * rtol, atol=rtol)
-
-
-@settings(max_examples=60, deadline=None)
-@given(models(), st.sampled_from(PAIRS), st.integers(0, 2**30), st.booleans(), st.booleans())
-def test_dense_tiles(
-    drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int, weighted: bool, masked: bool
-) -> None:
-    model, sizes = drawn
-    rng = np.random.default_rng(seed)
-    shape = tuple(sizes[c] for c in model.output)
-    y = rng.gamma(2.0, 1.0, shape) + 0.1
-    weights = rng.random(shape) if weighted else np.ones(shape)
-    known = rng.random(shape) < 0.8 if masked else np.ones(shape, bool)
-    drawn_cells = np.zeros(y.size, bool)
-    if masked:
-        for numbers in draw_cells(y.size, 0.3, 5):
-            drawn_cells[numbers] = True
-    held = known & drawn_cells.reshape(shape)
-    train = known & ~held
-    if not (weights * train).any():
-        return
-    d = Divergence(*pair)
-    data = load_dense(
-        np.where(known, y, np.nan),
-        d,
-        weights=weights if weighted else None,
-        holdout=Holdout(0.3, 5) if masked else None,
-    )
-    engine = engine_for(model, sizes, data, d, path="dense", device="torch-cpu")
-    assert engine.device == "torch-cpu"
-    factors = random_factors(model, sizes, seed)
-    check(engine, factors, y, weights * train, weights * held if masked else None)
-
-
-@settings(max_examples=60, deadline=None)
-@given(models(), st.sampled_from([*SUM_PAIRS, (1, 0.5), (0.7, 0.5)]), st.integers(0, 2**30), st.booleans())
-def test_sparse_entries(
-    drawn: tuple[Model, dict[str, int]], pair: tuple[float, float], seed: int, excluded: bool
-) -> None:
-    model, sizes = drawn
-    shape = tuple(sizes[c] for c in model.output)
-    y = sparse_counts(shape, seed)
-    mask = np.random.default_rng(seed + 1).random(shape) < (0.85 if excluded else 2)
-    held = np.zeros(y.size, bool)
-    if excluded:
-        for numbers in draw_cells(y.size, 0.25, 3):
-            held[numbers] = True
-    held = mask & held.reshape(shape)
-    train = mask & ~held
-    if not train.any():
-        return
-    d = Divergence(*pair)
-    data = load_sparse(
-        np.array(np.nonzero(y)),
-        y[y != 0],
-        shape,
-        d,
-        missing=np.array(np.nonzero(~mask)),
-        holdout=Holdout(0.25, 3) if excluded else None,
-    )
-    engine = engine_for(model, sizes, data, d, device="torch-cpu")
-    assert engine.path == ("sparse" if d.order in (1, 2) else "dense")
-    check(
-        engine,
-        random_factors(model, sizes, seed),
-        y,
-        train.astype(float),
-        held.astype(float) if excluded else None,
-    )
 
 
 @on_devices

@@ -2,7 +2,7 @@
 //
 // The grid depends on the sizes alone and every block's sums go to a place of their own, so the bytes of the
 // result do not depend on the number of threads.
-#include "arrays.hpp"
+#include "../arrays.hpp"
 #include "dispatch.hpp"
 #include "threads.hpp"
 
@@ -19,6 +19,8 @@
 
 namespace icml::einfact {
 namespace {
+
+using Offsets = In<std::int64_t, 1>;
 
 using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
 using Bytes = In<std::uint8_t, 1>;
@@ -214,7 +216,7 @@ template <class T> class Pass {
         const auto run_block = routines<T>().dense;
         threads = threads_for(double(b_) * p_ * q_ * (rank_ + 10), threads);
         run_tasks(tasks, threads, [&](Tasks &queue) {
-            const Scratch<T> scratch(scratch_size(rank_, tile_));
+            const Aligned<T> scratch(scratch_size(rank_, tile_));
             for (std::int64_t task; (task = queue.next()) >= 0;) {
                 DenseBlock<T> block = describe(task);
                 block.scratch = scratch.get();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -197,7 +198,7 @@ class DenseEngine(Engine):
         return Sums((totals[0], totals[2]), (totals[1], totals[3]), Losses(train, held))
 
 
-class Pieces:
+class Pieces(ABC):
     """The data cut into pieces; base of the two ways in which they are held."""
 
     def __init__(self, plan: Plan, axes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
@@ -206,10 +207,11 @@ class Pieces:
         b, p, q = plan.shape
         self._flat = ((b, p, plan.rank), (b, plan.rank, q))
 
+    @abstractmethod
     def pieces(self, dtype: np.dtype[Any]) -> Iterator[Piece]:
-        raise NotImplementedError
+        """All of them, one at a time."""
 
-    def release(self, piece: Piece) -> None:
+    def release(self, piece: Piece) -> None:  # noqa: B027 (most have nothing to release)
         """Called when a piece has been read."""
 
     def cut(self, matrix: NDArray[Any], side: int, where: tuple[slice, ...]) -> NDArray[Any]:
@@ -228,8 +230,9 @@ class Pieces:
         view += part.reshape(view.shape)
         return total
 
+    @abstractmethod
     def _part_shape(self, shape: tuple[int, ...], side: int) -> tuple[int, int, int]:
-        raise NotImplementedError
+        """Batches, rows and columns of a piece of one side's matrix."""
 
 
 class TensorPieces(Pieces):

@@ -1,6 +1,6 @@
 // The sparse pass: rows and columns in parts of about equal numbers of entries; parts depend on the data
 // alone.
-#include "arrays.hpp"
+#include "../arrays.hpp"
 #include "dispatch.hpp"
 #include "threads.hpp"
 
@@ -14,6 +14,8 @@
 
 namespace icml::einfact {
 namespace {
+
+using Offsets = In<std::int64_t, 1>;
 
 constexpr std::int64_t parts = 64;
 

@@ -4,9 +4,10 @@
 // *_portable.cpp, *_avx2.cpp and *_avx512.cpp hold the same routines for each instruction set; dispatch.cpp
 // chooses.
 #include "../../formats/parallel.hpp"
-#include "arrays.hpp"
+#include "../arrays.hpp"
 #include "dispatch.hpp"
 
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 namespace icml::quantize {

@@ -3,8 +3,10 @@
 // The ring is opened where it is known best: a first search over the ring turned by half (or a window around
 // its seam) fixes the bits across the seam, a second one over the whole ring keeps them.
 #include "../../formats/parallel.hpp"
-#include "arrays.hpp"
+#include "../arrays.hpp"
 #include "dispatch.hpp"
+
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <array>

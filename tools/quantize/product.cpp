@@ -1,7 +1,9 @@
 // Products of packed matrices with vectors: activations made ready, rows shared out to threads.
-#include "arrays.hpp"
+#include "../arrays.hpp"
 #include "dispatch.hpp"
 #include "ranges.hpp"
+
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cmath>

@@ -207,45 +207,7 @@ template <int K, Family F> void decode_stripes(const TrellisProduct &p, float *o
     }
 }
 
-// f<K, family>, chosen at run time.
-template <class F> void with_code(const TrellisProduct &p, const F &f) {
-    if (p.bits == 4)
-        p.generator.family == Family::mulx ? f(Int<4>{}, Int<int(Family::mulx)>{})
-                                           : f(Int<4>{}, Int<int(Family::mul32)>{});
-    else if (p.generator.family == Family::mul16)
-        f(Int<2>{}, Int<int(Family::mul16)>{});
-    else if (p.generator.family == Family::mulx)
-        f(Int<2>{}, Int<int(Family::mulx)>{});
-    else
-        f(Int<2>{}, Int<int(Family::mul32)>{});
-}
-
-bool covers(const TrellisProduct &p) {
-    return p.bits == 2 || (p.bits == 4 && p.generator.family != Family::mul16);
-}
-
-void integer(const TrellisProduct &p) {
-    with_code(p, [&](auto k, auto family) {
-        constexpr Family F = Family(family.value);
-        p.vectors == 4   ? integer_stripes<k.value, F, 4>(p)
-        : p.vectors == 2 ? integer_stripes<k.value, F, 2>(p)
-                         : integer_stripes<k.value, F, 1>(p);
-    });
-}
-
-void exact(const TrellisProduct &p) {
-    with_code(p, [&](auto k, auto family) {
-        constexpr Family F = Family(family.value);
-        p.vectors == 4   ? exact_stripes<k.value, F, 4>(p)
-        : p.vectors == 2 ? exact_stripes<k.value, F, 2>(p)
-                         : exact_stripes<k.value, F, 1>(p);
-    });
-}
-
-void decode(const TrellisProduct &p, float *out, std::int64_t out_stride) {
-    with_code(
-        p, [&](auto k, auto family) { decode_stripes<k.value, Family(family.value)>(p, out, out_stride); });
-}
+#include "product_entry.hpp"
 
 // Rows' sums of one group are scaled by alpha, and mu times the group's sum of x is added.
 ICML_INLINE __m512 finish_group(const TernaryProduct &p, std::int64_t at, __m512 sum, float group_total,

@@ -1,6 +1,6 @@
 // In-place orthogonal transforms of rows: Hadamard on power-of-two blocks, and a small dense matrix across
 // blocks.
-#include "arrays.hpp"
+#include "../arrays.hpp"
 
 #include "ranges.hpp"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +102,11 @@ def vet(candidates: Sequence[Generator], L: int = 12) -> list[Generator]:
 
 
 def build_pool(
-    candidates: int, each: int, seed: int, threads: int | None = None
+    candidates: int,
+    each: int,
+    seed: int,
+    threads: int | None = None,
+    on_found: Callable[[str, tuple[float, ...]], None] | None = None,
 ) -> dict[str, tuple[float, ...]]:
     """The `each` best generators of each family and their errors at SIZES, on tiles that did not choose them."""
     rough, fine = gaussian_tiles(100, seed), gaussian_tiles(60, seed + 1)
@@ -117,7 +121,8 @@ def build_pool(
         )
         for g in survivors[:each]:
             pool[str(g)] = tuple(round(viterbi_error(g, L, fresh, threads), 5) for L in SIZES)
-            print(g, *pool[str(g)], file=sys.stderr)  # noqa: T201
+            if on_found is not None:
+                on_found(str(g), pool[str(g)])
     return dict(sorted(pool.items(), key=lambda entry: sum(entry[1])))
 
 
@@ -145,9 +150,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--threads", type=int, default=None)
     arguments = parser.parse_args()
-    write_pool(
-        build_pool(arguments.candidates, arguments.each, arguments.seed, arguments.threads), arguments.output
-    )
+
+    def tell(name: str, errors: tuple[float, ...]) -> None:
+        sys.stderr.write(f"{name} {' '.join(map(str, errors))}\n")
+
+    pool = build_pool(arguments.candidates, arguments.each, arguments.seed, arguments.threads, tell)
+    write_pool(pool, arguments.output)
 
 
 if __name__ == "__main__":

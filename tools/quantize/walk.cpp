@@ -1,10 +1,12 @@
 // One group of columns quantized in order, each column's error pushed on to the columns not yet decided
 // (GPTQ).
-#include "arrays.hpp"
+#include "../arrays.hpp"
 
 #include "ranges.hpp"
 
 #include "clones.hpp"
+
+#include <nanobind/stl/pair.h>
 
 #include <algorithm>
 #include <cmath>
