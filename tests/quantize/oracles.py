@@ -89,6 +89,17 @@ class BruteViterbi:
             return states
         return self.path([self.fixed(v, False) for v in tile], seam, inf, self.squared)
 
+    def refined(self, tile: NDArray[np.float32]) -> list[int]:
+        """The closed path, opened in turn where it stands in the middle, at one and at three quarters, at an eighth."""
+        x = [self.fixed(v, self.narrow) for v in tile]
+        states = self.closed(tile)
+        for place in (len(x) // 2, len(x) // 4, 3 * len(x) // 4, len(x) // 8):
+            seam = states[place] >> self.K
+            found = self.path(x[place:] + x[:place], seam, self.most, self.rounded)
+            if found[0] >> self.K == seam:
+                states = found[-place:] + found[:-place]
+        return states
+
 
 def closed_paths(length: int, L: int, K: int) -> Iterator[list[int]]:
     """The states of every ring of `length` weights."""

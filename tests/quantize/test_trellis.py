@@ -38,15 +38,19 @@ def test_search_is_brute_force_viterbi(costs: str) -> None:
     brute = BruteViterbi(code, costs == "uint8")
     x = np.concatenate([tiles(30, 16), 3 * tiles(10, 16, 1), np.zeros((1, 16), np.float32)])
     for isa in instruction_sets():
-        found = code.search(x, costs=costs, isa=isa)
+        found = code.search(x, tail="full", costs=costs, isa=isa)
         assert found.tolist() == [brute.closed(tile) for tile in x], isa
+        refined = code.search(x, tail="refine", costs=costs, isa=isa)
+        assert refined.tolist() == [brute.refined(tile) for tile in x], isa
 
 
 @pytest.mark.parametrize(("K", "L"), [(1, 5), (3, 7), (4, 9)])
 def test_search_is_brute_force_viterbi_at_other_bits(K: int, L: int) -> None:
     code = TrellisCode(L, K, "mulx", 0xB4251189)
     x = tiles(6, 16)
-    assert code.search(x).tolist() == [BruteViterbi(code, False).closed(tile) for tile in x]
+    brute = BruteViterbi(code, False)
+    assert code.search(x, tail="full").tolist() == [brute.closed(tile) for tile in x]
+    assert code.search(x).tolist() == [brute.refined(tile) for tile in x]
 
 
 def test_search_is_brute_force_viterbi_where_vectors_are_used() -> None:
@@ -55,7 +59,8 @@ def test_search_is_brute_force_viterbi_where_vectors_are_used() -> None:
     for costs in COSTS:
         expected = [BruteViterbi(code, costs == "uint8").closed(tile) for tile in x]
         for isa in instruction_sets():
-            assert code.search(x, costs=costs, isa=isa).tolist() == expected, (costs, isa)
+            found = code.search(x, tail="full", costs=costs, isa=isa)
+            assert found.tolist() == expected, (costs, isa)
 
 
 def test_never_better_than_the_best_ring_and_often_it() -> None:
@@ -64,10 +69,13 @@ def test_never_better_than_the_best_ring_and_often_it() -> None:
     x = tiles(40, length)
     rings = np.array(list(closed_paths(length, L, K)))
     best = np.array([np.square(code.values[rings] - tile).sum(1).min() for tile in x])
-    found = np.square(code.values[code.search(x, costs="uint16")] - x).sum(1)
-    assert (found >= best - 1e-6).all()
-    assert (found < best + 1e-3).mean() > 0.5
-    assert found.mean() < 1.35 * best.mean()
+    full, refined = (np.square(code.values[code.search(x, tail=t)] - x).sum(1) for t in ("full", "refine"))
+    assert (full >= best - 1e-6).all()
+    assert (refined >= best - 1e-6).all()
+    assert (full < best + 1e-3).mean() > 0.5
+    assert full.mean() < 1.35 * best.mean()
+    assert (refined < best + 1e-3).mean() > (full < best + 1e-3).mean()
+    assert (refined <= full + 1e-3).all()
 
 
 def test_a_free_search_of_five_is_exhaustive() -> None:
@@ -99,7 +107,7 @@ def test_every_instruction_set_and_torch_give_the_same_bits(L: int, K: int, cost
     x = np.concatenate(
         [tiles(3), 5 * tiles(1, seed=1), np.full((1, 256), 9, np.float32), np.zeros((1, 256), np.float32)]
     )
-    for tail in ("full", "window"):
+    for tail in ("full", "window", "refine"):
         expected = code.encode(x, costs=costs, isa="portable", tail=tail)[0]
         for isa in instruction_sets():
             for threads in (1, 3):
@@ -171,8 +179,8 @@ def test_error_on_gaussian_weights(L: int, highest: float) -> None:
     wide, narrow = (np.square(code.encode(x, costs=c)[1] - x).mean() for c in ("uint16", "uint8"))
     assert 0.0625 < wide < highest
     assert wide < narrow < 1.012 * wide
-    window = np.square(code.encode(x, costs="uint16", tail="window")[1] - x).mean()
-    assert window < 1.012 * wide
+    full, window = (np.square(code.encode(x, tail=t)[1] - x).mean() for t in ("full", "window"))
+    assert wide < full < window < 1.012 * wide
 
 
 def test_error_on_gaussian_weights_at_16() -> None:

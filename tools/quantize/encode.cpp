@@ -1,7 +1,9 @@
 // Tail-biting Viterbi search over the bitshift trellis, packing, and the way back.
 //
 // The ring is opened where it is known best: a first search over the ring turned by half (or a window around
-// its seam) fixes the bits across the seam, a second one over the whole ring keeps them.
+// its seam) fixes the bits across the seam, a second one over the whole ring keeps them. Refinements open the
+// ring where the path found so far passes, elsewhere each time, so that no seam stays as it was first
+// guessed.
 #include "../../formats/parallel.hpp"
 #include "../arrays.hpp"
 #include "dispatch.hpp"
@@ -19,7 +21,13 @@ namespace icml::quantize {
 
 namespace {
 
-constexpr std::int64_t free_end = -1; // no constraint on the bits at an end
+constexpr std::int64_t free_end = -1;                           // no constraint on the bits at an end
+constexpr std::array refinement_places = {4, 2, 6, 1, 5, 3, 7}; // eighths of the ring
+
+struct Effort {
+    int window;      // weights each side of the seam in the first search
+    int refinements; // searches after the second
+};
 
 template <class T> Aligned<T> copy(std::span<const T> values) {
     Aligned<T> out(values.size());
@@ -200,19 +208,26 @@ void to_fixed_point(const float *x, int length, int fraction_bits, int *out) {
 
 template <class Cost> class TileEncoder {
   public:
-    TileEncoder(const CodeTables &code, const Recursion<Cost> &recursion, int length, int window,
+    TileEncoder(const CodeTables &code, const Recursion<Cost> &recursion, int length, Effort effort,
                 Workspace &workspace)
-        : code_(code), length_(length), window_(std::min(window, length / 2)),
-          search_(code, recursion, length, workspace), fixed_(std::size_t(length)),
-          turned_(std::size_t(length)) {}
+        : code_(code), length_(length), window_(std::min(effort.window, length / 2)),
+          refinements_(effort.refinements), search_(code, recursion, length, workspace),
+          fixed_(std::size_t(length)), turned_(std::size_t(length)), found_(std::size_t(length)) {}
 
     // States of the closed path chosen for x.
     void encode(const float *x, std::uint32_t *state) {
-        constexpr int fraction_bits = sizeof(Cost) == 1 ? 10 : 13;
+        close(x, state);
+        to_fixed_point(x, length_, fraction_bits, fixed_.data());
+        for (int i = 0; i < refinements_; ++i) refine(int(refinement_places[i] * length_ / 8), state);
+    }
+
+  private:
+    static constexpr int fraction_bits = sizeof(Cost) == 1 ? 10 : 13;
+
+    void close(const float *x, std::uint32_t *state) {
         to_fixed_point(x, length_, fraction_bits, fixed_.data());
         const int part = 2 * window_;
-        for (int t = 0; t < part; ++t)
-            turned_[std::size_t(t)] = fixed_[std::size_t((t + length_ - window_) % length_)];
+        turn(fixed_.data(), length_ - window_, turned_.data());
         search_.run({turned_.data(), part, free_end, free_end, window_}, state);
         const std::int64_t seam = state[window_] >> code_.bits;
         search_.run({fixed_.data(), length_, seam, seam}, state);
@@ -224,11 +239,24 @@ template <class Cost> class TileEncoder {
         assert(state[0] >> code_.bits == seam);
     }
 
-  private:
+    // The best path of all that pass where this one does at `place`.
+    void refine(int place, std::uint32_t *state) {
+        turn(fixed_.data(), place, turned_.data());
+        const std::int64_t seam = state[place] >> code_.bits;
+        search_.run({turned_.data(), length_, seam, seam}, found_.data());
+        if (found_[0] >> code_.bits == seam) turn(found_.data(), length_ - place, state);
+    }
+
+    // The ring from `first` on.
+    template <class T> void turn(const T *ring, int first, T *out) const {
+        std::rotate_copy(ring, ring + first % length_, ring + length_, out);
+    }
+
     const CodeTables &code_;
-    int length_, window_;
+    int length_, window_, refinements_;
     Search<Cost> search_;
     std::vector<int> fixed_, turned_;
+    std::vector<std::uint32_t> found_;
 };
 
 // recursion, or the portable one where the trellis is too small for it
@@ -239,7 +267,7 @@ const Recursion<Cost> &fitting(const CodeTables &code, const Recursion<Cost> &re
 }
 
 template <class Cost>
-void encode_all(const CodeTables &code, const Recursion<Cost> &recursion, In<float, 2> x, int window,
+void encode_all(const CodeTables &code, const Recursion<Cost> &recursion, In<float, 2> x, Effort effort,
                 int threads, std::uint16_t *states) {
     const auto count = std::int64_t(x.shape(0));
     const int length = int(x.shape(1));
@@ -249,29 +277,31 @@ void encode_all(const CodeTables &code, const Recursion<Cost> &recursion, In<flo
         thread_local std::vector<std::uint32_t> state;
         state.resize(std::size_t(length));
         const std::size_t at = i * std::size_t(length);
-        TileEncoder<Cost>(code, recursion, length, window, workspace).encode(x.data() + at, state.data());
+        TileEncoder<Cost>(code, recursion, length, effort, workspace).encode(x.data() + at, state.data());
         std::copy(state.begin(), state.end(), states + at);
     });
 }
 
-Out<std::uint16_t> search(const Code &code, In<float, 2> x, int window, bool narrow, int threads,
-                          const std::string &isa) {
+Out<std::uint16_t> search(const Code &code, In<float, 2> x, int window, int refinements, bool narrow,
+                          int threads, const std::string &isa) {
     const CodeTables &tables = code.tables();
     const int length = int(x.shape(1));
     require(length % 2 == 0 && length * tables.bits >= tables.state_bits,
             "tiles of an even length, at least L bits");
     require(window >= 1, "a window of at least one weight");
+    require(refinements >= 0 && refinements <= int(refinement_places.size()), "at most 7 refinements");
+    const Effort effort{window, refinements};
     require(!narrow || tables.bits == 2, "costs of 8 bits are for K = 2");
     const InstructionSet &set = instruction_set(isa);
     Result<std::uint16_t> states{x.shape(0), x.shape(1)};
     {
         nb::gil_scoped_release release;
         if (narrow)
-            encode_all(tables, fitting(tables, *set.narrow, *portable_set.narrow), x, window, threads,
+            encode_all(tables, fitting(tables, *set.narrow, *portable_set.narrow), x, effort, threads,
                        states.data());
         else
             encode_all(tables, fitting(tables, set.wide[tables.bits], portable_set.wide[tables.bits]), x,
-                       window, threads, states.data());
+                       effort, threads, states.data());
     }
     return states.release();
 }
@@ -314,8 +344,8 @@ Out<std::uint16_t> unpack(In<std::uint32_t, 2> packed, int state_bits, int bits)
 void bind_encode(nb::module_ &m) {
     nb::class_<Code>(m, "Code").def(
         nb::init<int, int, In<std::int16_t, 1>, In<std::uint8_t, 1>, In<std::int16_t, 1>>());
-    m.def("search", &search, nb::arg("code"), nb::arg("x"), nb::arg("window"), nb::arg("narrow"),
-          nb::arg("threads"), nb::arg("isa"));
+    m.def("search", &search, nb::arg("code"), nb::arg("x"), nb::arg("window"), nb::arg("refinements"),
+          nb::arg("narrow"), nb::arg("threads"), nb::arg("isa"));
     m.def("pack", &pack, nb::arg("states"), nb::arg("bits"));
     m.def("unpack", &unpack, nb::arg("packed"), nb::arg("state_bits"), nb::arg("bits"));
 }

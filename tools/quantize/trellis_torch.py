@@ -15,20 +15,21 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from icml.tools.quantize.trellis import TrellisCode
 
+REFINEMENT_PLACES = (4, 2, 6, 1, 5, 3, 7)  # eighths of the ring
 BATCH = 2**27  # states times tiles times steps whose decisions are held at once
 
 
 def search(
-    code: TrellisCode, tiles: NDArray[np.float32], window: int, narrow: bool, device: str
+    code: TrellisCode, tiles: NDArray[np.float32], window: int, refinements: int, narrow: bool, device: str
 ) -> NDArray[np.uint16]:
     """States [N, T] of the closed paths for tiles [N, T]; arguments as `TrellisCode.search` resolves them."""
     step = max(1, BATCH // (2 ** (code.L - code.K) * tiles.shape[1]))
-    parts = [_search(code, tiles[i : i + step], window, narrow, device) for i in range(0, len(tiles), step)]
+    parts = [_search(code, tiles[i : i + step], window, refinements, narrow, device) for i in range(0, len(tiles), step)]
     return np.concatenate(parts) if parts else np.empty(tiles.shape, np.uint16)
 
 
 def _search(
-    code: TrellisCode, tiles: NDArray[np.float32], window: int, narrow: bool, device: str
+    code: TrellisCode, tiles: NDArray[np.float32], window: int, refinements: int, narrow: bool, device: str
 ) -> NDArray[np.uint16]:
     one, edge = (2.0**10, 4096.0) if narrow else (2.0**13, 32767.0)
     x = torch.round(torch.from_numpy(tiles).to(device) * one).clamp(-edge, edge).to(torch.int32)
@@ -39,12 +40,17 @@ def _search(
     turned = torch.roll(x, window, 1)[:, : 2 * window]
     seam = _run(turned, values, code, most, None)[:, window] >> code.K
     states = _run(x, values, code, most, seam)
-    found: NDArray[np.uint16] = states.cpu().numpy().astype(np.uint16)
-    for i in np.flatnonzero(
-        found[:, 0] >> code.K != seam.cpu().numpy()
-    ):  # saturation let the path leave the ring
-        found[i] = code.search(tiles[i : i + 1], costs="uint8" if narrow else "uint16")[0]
-    return found
+    tail, costs = "window" if 2 * window < x.shape[1] else "full", "uint8" if narrow else "uint16"
+    for i in torch.nonzero(states[:, 0] >> code.K != seam).flatten().tolist():  # saturation let it leave the ring
+        closed = code.search(tiles[i : i + 1], tail=tail, costs=costs)[0]
+        states[i] = torch.from_numpy(closed.astype(np.int64)).to(states)
+    for eighths in REFINEMENT_PLACES[:refinements]:
+        place = eighths * x.shape[1] // 8
+        seam = states[:, place] >> code.K
+        better = _run(torch.roll(x, -place, 1), values, code, most, seam)
+        held = better[:, :1] >> code.K == seam[:, None]
+        states = torch.where(held, torch.roll(better, place, 1), states)
+    return states.cpu().numpy().astype(np.uint16)
 
 
 def _run(

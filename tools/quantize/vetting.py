@@ -69,7 +69,7 @@ def viterbi_error(
     generator: Generator, L: int, tiles: NDArray[np.float32], threads: int | None = None
 ) -> float:
     """Mean squared error at 2 bits a weight on the given tiles."""
-    values = TrellisCode.of(generator, L).encode(tiles, threads=threads)[1]
+    values = TrellisCode.of(generator, L).encode(tiles, tail="full", costs="auto", threads=threads)[1]
     return float(np.square(tiles - values, dtype=np.float64).mean())
 
 
