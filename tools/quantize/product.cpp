@@ -14,7 +14,7 @@ namespace icml::quantize {
 namespace {
 
 // int8 activations in the forms the dot products of bytes (AVX-512) and of 16-bit pairs (AVX2) want, a word a
-// column, or, for mul16, a word for columns k (high half) and 8 + k (low half).
+// column, or, for K = 2, a word for columns k (high half) and 8 + k (low half).
 struct Activations {
     std::vector<std::int32_t> bytes, words;
     std::vector<std::int64_t> sum; // of each vector
@@ -77,7 +77,7 @@ Out<std::int64_t> trellis_integer(const Trellis &w, In<std::int8_t, 2> x, int th
     Result<std::int64_t> sums{vectors, rows};
     {
         nb::gil_scoped_release release;
-        const bool paired = w.product.generator.family == Family::mul16 && w.product.bits == 2;
+        const bool paired = w.product.bits == 2;
         const bool centred = w.routines == &portable_set;
         in_fours(vectors, [&](std::size_t v, std::size_t now) {
             const Activations ready(x.data() + v * w.columns(), centred ? 0 : now, w.columns(), paired);

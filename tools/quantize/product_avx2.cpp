@@ -34,10 +34,10 @@ struct Constants {
 
 Constants constants(const TrellisProduct &p) {
     const std::uint32_t mask = (1u << p.state_bits) - 1;
-    if (p.generator.family == Family::mul16)
-        return {_mm256_set1_epi16(short(mask)), _mm256_set1_epi16(short(p.generator.a)),
-                _mm256_set1_epi16(short(p.generator.b))};
-    return {_mm256_set1_epi32(int(mask)), _mm256_set1_epi32(int(p.generator.a)), _mm256_setzero_si256()};
+    const std::uint32_t a = p.generator.a, b = p.generator.family == Family::mul16 ? p.generator.b : a >> 16;
+    if (p.bits == 2)
+        return {_mm256_set1_epi16(short(mask)), _mm256_set1_epi16(short(a)), _mm256_set1_epi16(short(b))};
+    return {_mm256_set1_epi32(int(mask)), _mm256_set1_epi32(int(a)), _mm256_setzero_si256()};
 }
 
 // Words of rows 0-7 and 8-15, each moved up by one row around the ring.
@@ -48,33 +48,25 @@ ICML_INLINE void turn(const __m256i (&rows)[2], __m256i (&out)[2]) {
     out[1] = _mm256_blend_epi32(b, a, 1);
 }
 
-// See product_avx512.cpp; [part][half of the rows].
-template <int K> struct Tile {
-    __m256i now[K / 2][2], before[K / 2][2];
-    static constexpr int columns = 32 / K;
-    ICML_INLINE explicit Tile(const std::uint32_t *p) {
-        if constexpr (K == 2) {
-            now[0][0] = load(p);
-            now[0][1] = load(p + 8);
-            turn(now[0], before[0]);
-        } else {
-            for (int half = 0; half < 2; ++half) {
-                const __m256 low = _mm256_castsi256_ps(load(p + 16 * half)),
-                             high = _mm256_castsi256_ps(load(p + 16 * half + 8));
-                now[0][half] =
-                    _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)), 0xd8);
-                now[1][half] =
-                    _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xdd)), 0xd8);
-                before[1][half] = now[0][half];
-            }
-            turn(now[1], before[0]);
+// As in product_avx512.cpp; [part][half of the rows].
+struct Words {
+    __m256i now[2][2], before[2][2];
+    ICML_INLINE explicit Words(const std::uint32_t *p) {
+        for (int half = 0; half < 2; ++half) {
+            const __m256 low = _mm256_castsi256_ps(load(p + 16 * half)),
+                         high = _mm256_castsi256_ps(load(p + 16 * half + 8));
+            now[0][half] =
+                _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)), 0xd8);
+            now[1][half] =
+                _mm256_permute4x64_epi64(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0xdd)), 0xd8);
+            before[1][half] = now[0][half];
         }
+        turn(now[1], before[0]);
     }
 };
 
-template <int K, Family F, int Column>
-ICML_INLINE __m256i hashed(const Tile<K> &tile, int half, const Constants &c) {
-    constexpr int part = Column / Tile<K>::columns, shift = 32 - K - K * (Column % Tile<K>::columns);
+template <Family F, int Column> ICML_INLINE __m256i hashed(const Words &tile, int half, const Constants &c) {
+    constexpr int part = Column / 8, shift = 28 - 4 * (Column % 8);
     __m256i w = tile.now[part][half];
     if constexpr (shift != 0)
         w = _mm256_or_si256(_mm256_srli_epi32(w, shift),
@@ -84,7 +76,7 @@ ICML_INLINE __m256i hashed(const Tile<K> &tile, int half, const Constants &c) {
     return w;
 }
 
-struct Halves { // mul16: lanes of 16 bits, half rows
+struct Halves {
     __m256i now[2], before[2];
     ICML_INLINE explicit Halves(const std::uint32_t *p) : now{load(p), load(p + 8)} {
         __m256i previous[2];
@@ -95,38 +87,43 @@ struct Halves { // mul16: lanes of 16 bits, half rows
     }
 };
 
-// Sums of the bytes of both hashes, in lanes of 16 bits: column k in the high, 8 + k in the low half of a
-// word.
-template <int Column> ICML_INLINE __m256i byte_sums(const Halves &tile, int half, const Constants &c) {
+// Sums of the hashes' bytes, in lanes of 16 bits: column k in the high, 8 + k in the low half of a word.
+template <Family F, bool Whole, int Column>
+ICML_INLINE __m256i byte_sums(const Halves &tile, int half, const Constants &c) {
     constexpr int shift = 14 - 2 * Column;
     __m256i w = tile.now[half];
     if constexpr (shift != 0)
         w = _mm256_or_si256(_mm256_srli_epi16(w, shift), _mm256_slli_epi16(tile.before[half], 16 - shift));
-    w = _mm256_and_si256(w, c.mask);
+    if constexpr (!Whole) w = _mm256_and_si256(w, c.mask);
+    __m256i low = _mm256_mullo_epi16(w, c.a), high = _mm256_mullo_epi16(w, c.b);
+    if constexpr (F != Family::mul16) high = _mm256_add_epi16(_mm256_mulhi_epu16(w, c.a), high);
+    if constexpr (F == Family::mulx) {
+        low = _mm256_xor_si256(low, _mm256_or_si256(_mm256_slli_epi16(high, 1), _mm256_srli_epi16(low, 15)));
+        high = _mm256_xor_si256(high, _mm256_srli_epi16(high, 15));
+    }
     const __m256i ones = _mm256_set1_epi8(1);
-    return _mm256_add_epi16(_mm256_maddubs_epi16(_mm256_mullo_epi16(w, c.a), ones),
-                            _mm256_maddubs_epi16(_mm256_mullo_epi16(w, c.b), ones));
+    return _mm256_add_epi16(_mm256_maddubs_epi16(low, ones), _mm256_maddubs_epi16(high, ones));
 }
 
-template <int K, Family F, int V>
+template <int K, Family F, bool Whole, int V>
 ICML_INLINE void integer_tile(const std::uint32_t *packed, const Constants &c, const std::int32_t *x,
                               std::int64_t apart, __m256i (&acc)[V][2]) {
-    if constexpr (F == Family::mul16) {
+    if constexpr (K == 2) {
         const Halves tile(packed);
         unroll(Eight{}, [&](auto k) __attribute__((always_inline)) {
             for (int half = 0; half < 2; ++half) {
-                const __m256i sums = byte_sums<k.value>(tile, half, c);
+                const __m256i sums = byte_sums<F, Whole, k.value>(tile, half, c);
                 for (int v = 0; v < V; ++v)
                     acc[v][half] = _mm256_add_epi32(
                         acc[v][half], _mm256_madd_epi16(sums, _mm256_set1_epi32(x[v * apart + k.value])));
             }
         });
     } else {
-        const Tile<K> tile(packed);
+        const Words tile(packed);
         const __m256i ones = _mm256_set1_epi8(1);
         unroll(Sixteen{}, [&](auto k) __attribute__((always_inline)) {
             for (int half = 0; half < 2; ++half) {
-                const __m256i sums = _mm256_maddubs_epi16(hashed<K, F, k.value>(tile, half, c), ones);
+                const __m256i sums = _mm256_maddubs_epi16(hashed<F, k.value>(tile, half, c), ones);
                 for (int v = 0; v < V; ++v)
                     acc[v][half] = _mm256_add_epi32(
                         acc[v][half], _mm256_madd_epi16(sums, _mm256_set1_epi32(x[v * apart + k.value])));
@@ -144,8 +141,8 @@ ICML_INLINE void add_to(std::int64_t *out, __m256i v) {
     add(out + 4, _mm256_extracti128_si256(v, 1));
 }
 
-template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) {
-    constexpr int step = F == Family::mul16 ? 8 : 16;
+template <int K, Family F, bool Whole, int V> void integer_stripes(const TrellisProduct &p) {
+    constexpr int step = K == 2 ? 8 : 16;
     const Constants c = constants(p);
     const std::uint32_t *packed = p.packed + p.stripe0 * p.tiles * tile_words(K);
     for (std::int64_t stripe = p.stripe0; stripe < p.stripe1; ++stripe) {
@@ -157,7 +154,7 @@ template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) 
             const std::int64_t flush = tile + flush_tiles < p.tiles ? tile + flush_tiles : p.tiles;
             for (; tile < flush; ++tile, packed += tile_words(K)) {
                 prefetch(packed + ahead * tile_words(2));
-                integer_tile<K, F, V>(packed, c, p.words + tile * step, p.tiles * step, acc);
+                integer_tile<K, F, Whole, V>(packed, c, p.words + tile * step, p.tiles * step, acc);
             }
             for (int v = 0; v < V; ++v)
                 for (int half = 0; half < 2; ++half) add_to(out + v * p.rows + 8 * half, acc[v][half]);
@@ -166,14 +163,14 @@ template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) 
 }
 
 // use(column, half, centred byte sums as floats)
-template <int K, Family F, class Use>
+template <int K, Family F, bool Whole, class Use>
 ICML_INLINE void each_column(const std::uint32_t *packed, const Constants &c, const Use &use) {
     const __m256i centre = _mm256_set1_epi32(byte_sum_centre);
-    if constexpr (F == Family::mul16) {
+    if constexpr (K == 2) {
         const Halves tile(packed);
         unroll(Eight{}, [&](auto k) __attribute__((always_inline)) {
             for (int half = 0; half < 2; ++half) {
-                const __m256i sums = byte_sums<k.value>(tile, half, c);
+                const __m256i sums = byte_sums<F, Whole, k.value>(tile, half, c);
                 const __m256i high = _mm256_srli_epi32(sums, 16),
                               low = _mm256_and_si256(sums, _mm256_set1_epi32(0xffff));
                 use(Int<k.value>{}, half, _mm256_cvtepi32_ps(_mm256_sub_epi32(high, centre)));
@@ -181,19 +178,19 @@ ICML_INLINE void each_column(const std::uint32_t *packed, const Constants &c, co
             }
         });
     } else {
-        const Tile<K> tile(packed);
+        const Words tile(packed);
         const __m256i bytes = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
         unroll(Sixteen{}, [&](auto k) __attribute__((always_inline)) {
             for (int half = 0; half < 2; ++half) {
-                const __m256i sums = _mm256_madd_epi16(
-                    _mm256_maddubs_epi16(hashed<K, F, k.value>(tile, half, c), bytes), words);
+                const __m256i sums =
+                    _mm256_madd_epi16(_mm256_maddubs_epi16(hashed<F, k.value>(tile, half, c), bytes), words);
                 use(k, half, _mm256_cvtepi32_ps(_mm256_sub_epi32(sums, centre)));
             }
         });
     }
 }
 
-template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
+template <int K, Family F, bool Whole, int V> void exact_stripes(const TrellisProduct &p) {
     constexpr int N = 4 / V;
     const Constants c = constants(p);
     const std::uint32_t *packed = p.packed + p.stripe0 * p.tiles * tile_words(K);
@@ -202,12 +199,13 @@ template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
         for (std::int64_t tile = 0; tile < p.tiles; ++tile, packed += tile_words(K)) {
             prefetch(packed + ahead * tile_words(2));
             const float *x = p.x + tile * tile_side;
-            each_column<K, F>(packed, c, [&](auto k, int half, __m256 value) __attribute__((always_inline)) {
-                for (int v = 0; v < V; ++v)
-                    acc[v][half][k.value % N] =
-                        _mm256_fmadd_ps(value, _mm256_set1_ps(x[v * p.tiles * tile_side + k.value]),
-                                        acc[v][half][k.value % N]);
-            });
+            each_column<K, F, Whole>(
+                packed, c, [&](auto k, int half, __m256 value) __attribute__((always_inline)) {
+                    for (int v = 0; v < V; ++v)
+                        acc[v][half][k.value % N] =
+                            _mm256_fmadd_ps(value, _mm256_set1_ps(x[v * p.tiles * tile_side + k.value]),
+                                            acc[v][half][k.value % N]);
+                });
         }
         for (int v = 0; v < V; ++v)
             for (int half = 0; half < 2; ++half) {
@@ -218,16 +216,18 @@ template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
     }
 }
 
-template <int K, Family F> void decode_stripes(const TrellisProduct &p, float *out, std::int64_t out_stride) {
+template <int K, Family F, bool Whole>
+void decode_stripes(const TrellisProduct &p, float *out, std::int64_t out_stride) {
     const Constants c = constants(p);
     for (std::int64_t stripe = p.stripe0; stripe < p.stripe1; ++stripe) {
         const std::uint32_t *packed = p.packed + stripe * p.tiles * tile_words(K);
         float *to = out + (stripe - p.stripe0) * tile_side;
         for (std::int64_t tile = 0; tile < p.tiles;
              ++tile, packed += tile_words(K), to += tile_side * out_stride)
-            each_column<K, F>(packed, c, [&](auto k, int half, __m256 value) __attribute__((always_inline)) {
-                _mm256_storeu_ps(to + k.value * out_stride + 8 * half, value);
-            });
+            each_column<K, F, Whole>(packed, c,
+                                     [&](auto k, int half, __m256 value) __attribute__((always_inline)) {
+                                         _mm256_storeu_ps(to + k.value * out_stride + 8 * half, value);
+                                     });
     }
 }
 

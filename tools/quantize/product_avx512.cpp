@@ -29,36 +29,30 @@ struct Constants {
     __m512i mask, a, b;
 };
 
-// A tile as pairs of words: the bits of `now` and the 32 before them; column c of `part` ends `shift(c)` bits
-// from the end of now[part].
-template <int K> struct Tile {
-    __m512i now[K / 2], before[K / 2];
-    static constexpr int columns = 32 / K; // in a part
-    ICML_INLINE explicit Tile(const std::uint32_t *p) {
-        if constexpr (K == 2) {
-            now[0] = _mm512_loadu_si512(p);
-            before[0] = _mm512_alignr_epi32(now[0], now[0], 15);
-        } else {
-            const __m512i low = _mm512_loadu_si512(p), high = _mm512_loadu_si512(p + 16);
-            const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-            now[0] = _mm512_permutex2var_epi32(low, even, high);
-            now[1] = _mm512_permutex2var_epi32(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high);
-            before[0] = _mm512_alignr_epi32(now[1], now[1], 15);
-            before[1] = now[0];
-        }
+// K = 4: column c of a tile ends 28 - 4 (c mod 8) bits from the end of the 32 bits now[c / 8], which follow
+// before[c / 8].
+struct Words {
+    __m512i now[2], before[2];
+    ICML_INLINE explicit Words(const std::uint32_t *p) {
+        const __m512i low = _mm512_loadu_si512(p), high = _mm512_loadu_si512(p + 16);
+        const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        now[0] = _mm512_permutex2var_epi32(low, even, high);
+        now[1] = _mm512_permutex2var_epi32(low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), high);
+        before[0] = _mm512_alignr_epi32(now[1], now[1], 15);
+        before[1] = now[0];
     }
 };
 
 // Hash of the states of one column, all 16 rows.
-template <int K, Family F, int Column> ICML_INLINE __m512i hashed(const Tile<K> &tile, const Constants &c) {
-    constexpr int part = Column / Tile<K>::columns, shift = 32 - K - K * (Column % Tile<K>::columns);
+template <Family F, int Column> ICML_INLINE __m512i hashed(const Words &tile, const Constants &c) {
+    constexpr int part = Column / 8, shift = 28 - 4 * (Column % 8);
     __m512i w = shift == 0 ? tile.now[part] : _mm512_shrdi_epi32(tile.now[part], tile.before[part], shift);
     w = _mm512_mullo_epi32(_mm512_and_si512(w, c.mask), c.a);
     if constexpr (F == Family::mulx) w = _mm512_xor_si512(w, _mm512_srli_epi32(w, 15));
     return w;
 }
 
-// mul16, K = 2: the 32 lanes of 16 bits are half rows, 8 columns each; columns k (high halves) and 8 + k (low
+// K = 2: the 32 lanes of 16 bits are half rows, 8 columns each; columns k (high halves) and 8 + k (low
 // halves).
 struct Halves {
     __m512i now, before;
@@ -70,13 +64,22 @@ struct Halves {
     }
 };
 
-template <int Column>
-ICML_INLINE void hashed(const Halves &tile, const Constants &c, __m512i &h1, __m512i &h2) {
+// The hashes of two columns' states, low and high 16 bits apart: multiplying 16 bits is one operation where
+// 32 bits take two.
+struct Hash {
+    __m512i low, high;
+};
+
+template <Family F, bool Whole, int Column> ICML_INLINE Hash hashed(const Halves &tile, const Constants &c) {
     constexpr int shift = 14 - 2 * Column;
     __m512i w = shift == 0 ? tile.now : _mm512_shrdi_epi16(tile.now, tile.before, shift);
-    w = _mm512_and_si512(w, c.mask);
-    h1 = _mm512_mullo_epi16(w, c.a);
-    h2 = _mm512_mullo_epi16(w, c.b);
+    if constexpr (!Whole) w = _mm512_and_si512(w, c.mask);
+    const __m512i low = _mm512_mullo_epi16(w, c.a), other = _mm512_mullo_epi16(w, c.b);
+    if constexpr (F == Family::mul16) return {low, other};
+    const __m512i high = _mm512_add_epi16(_mm512_mulhi_epu16(w, c.a), other);
+    if constexpr (F == Family::mul32) return {low, high};
+    return {_mm512_xor_si512(low, _mm512_shldi_epi16(high, low, 1)),
+            _mm512_xor_si512(high, _mm512_srli_epi16(high, 15))};
 }
 
 ICML_INLINE void add_to(std::int64_t *out, __m512i v) {
@@ -92,32 +95,31 @@ ICML_INLINE void prefetch(const std::uint32_t *p) {
 
 Constants constants(const TrellisProduct &p) {
     const std::uint32_t mask = (1u << p.state_bits) - 1;
-    if (p.generator.family == Family::mul16)
-        return {_mm512_set1_epi16(short(mask)), _mm512_set1_epi16(short(p.generator.a)),
-                _mm512_set1_epi16(short(p.generator.b))};
-    return {_mm512_set1_epi32(int(mask)), _mm512_set1_epi32(int(p.generator.a)), _mm512_setzero_si512()};
+    const std::uint32_t a = p.generator.a, b = p.generator.family == Family::mul16 ? p.generator.b : a >> 16;
+    if (p.bits == 2)
+        return {_mm512_set1_epi16(short(mask)), _mm512_set1_epi16(short(a)), _mm512_set1_epi16(short(b))};
+    return {_mm512_set1_epi32(int(mask)), _mm512_set1_epi32(int(a)), _mm512_setzero_si512()};
 }
 
 // One tile times V vectors of int8; x as in TrellisProduct::bytes, `apart` between vectors.
-template <int K, Family F, int V, int N>
+template <int K, Family F, bool Whole, int V, int N>
 ICML_INLINE void integer_tile(const std::uint32_t *packed, const Constants &c, const std::int32_t *x,
                               std::int64_t apart, __m512i (&acc)[V][N]) {
-    if constexpr (F == Family::mul16) {
+    if constexpr (K == 2) {
         const Halves tile(packed);
         unroll(Eight{}, [&](auto k) __attribute__((always_inline)) {
-            __m512i h1, h2;
-            hashed<k.value>(tile, c, h1, h2);
+            const Hash h = hashed<F, Whole, k.value>(tile, c);
             for (int v = 0; v < V; ++v) {
                 const __m512i xk = _mm512_set1_epi32(x[v * apart + k.value]);
                 constexpr int first = 2 * k.value % N, second = (2 * k.value + 1) % N;
-                acc[v][first] = _mm512_dpbusd_epi32(acc[v][first], h1, xk);
-                acc[v][second] = _mm512_dpbusd_epi32(acc[v][second], h2, xk);
+                acc[v][first] = _mm512_dpbusd_epi32(acc[v][first], h.low, xk);
+                acc[v][second] = _mm512_dpbusd_epi32(acc[v][second], h.high, xk);
             }
         });
     } else {
-        const Tile<K> tile(packed);
+        const Words tile(packed);
         unroll(Sixteen{}, [&](auto k) __attribute__((always_inline)) {
-            const __m512i h = hashed<K, F, k.value>(tile, c);
+            const __m512i h = hashed<F, k.value>(tile, c);
             for (int v = 0; v < V; ++v)
                 acc[v][k.value % N] =
                     _mm512_dpbusd_epi32(acc[v][k.value % N], h, _mm512_set1_epi32(x[v * apart + k.value]));
@@ -125,9 +127,9 @@ ICML_INLINE void integer_tile(const std::uint32_t *packed, const Constants &c, c
     }
 }
 
-template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) {
+template <int K, Family F, bool Whole, int V> void integer_stripes(const TrellisProduct &p) {
     constexpr int N = 4 / V; // accumulators a vector, enough to hide the latency
-    constexpr int step = F == Family::mul16 ? 8 : 16;
+    constexpr int step = K == 2 ? 8 : 16;
     const Constants c = constants(p);
     const std::uint32_t *packed = p.packed + p.stripe0 * p.tiles * tile_words(K);
     for (std::int64_t stripe = p.stripe0; stripe < p.stripe1; ++stripe) {
@@ -139,7 +141,7 @@ template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) 
             const std::int64_t flush = tile + flush_tiles < p.tiles ? tile + flush_tiles : p.tiles;
             for (; tile < flush; ++tile, packed += tile_words(K)) {
                 prefetch(packed + ahead * tile_words(2));
-                integer_tile<K, F, V, N>(packed, c, p.bytes + tile * step, p.tiles * step, acc);
+                integer_tile<K, F, Whole, V, N>(packed, c, p.bytes + tile * step, p.tiles * step, acc);
             }
             for (int v = 0; v < V; ++v)
                 for (int i = 0; i < N; ++i) add_to(out + v * p.rows, acc[v][i]);
@@ -148,30 +150,30 @@ template <int K, Family F, int V> void integer_stripes(const TrellisProduct &p) 
 }
 
 // One column's centred byte sums as floats, for each of 16 rows: f(column, values).
-template <int K, Family F, class Use>
+template <int K, Family F, bool Whole, class Use>
 ICML_INLINE void each_column(const std::uint32_t *packed, const Constants &c, const Use &use) {
-    const __m512i centre = _mm512_set1_epi32(-byte_sum_centre);
-    if constexpr (F == Family::mul16) {
+    const __m512i ones = _mm512_set1_epi8(1);
+    if constexpr (K == 2) {
         const Halves tile(packed);
-        const __m512i high = _mm512_set1_epi32(0x01010000), low = _mm512_set1_epi32(0x00000101);
+        const __m512i centre = _mm512_set1_epi16(-byte_sum_centre);
         unroll(Eight{}, [&](auto k) __attribute__((always_inline)) {
-            __m512i h1, h2;
-            hashed<k.value>(tile, c, h1, h2);
-            use(Int<k.value>{},
-                _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(centre, h1, high), h2, high)));
-            use(Int<8 + k.value>{},
-                _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(_mm512_dpbusd_epi32(centre, h1, low), h2, low)));
+            const Hash h = hashed<F, Whole, k.value>(tile, c);
+            const __m512i sums =
+                _mm512_add_epi16(centre, _mm512_add_epi16(_mm512_maddubs_epi16(h.low, ones),
+                                                          _mm512_maddubs_epi16(h.high, ones)));
+            use(Int<k.value>{}, _mm512_cvtepi32_ps(_mm512_srai_epi32(sums, 16)));
+            use(Int<8 + k.value>{}, _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(sums, 16), 16)));
         });
     } else {
-        const Tile<K> tile(packed);
-        const __m512i ones = _mm512_set1_epi8(1);
+        const Words tile(packed);
+        const __m512i centre = _mm512_set1_epi32(-byte_sum_centre);
         unroll(Sixteen{}, [&](auto k) __attribute__((always_inline)) {
-            use(k, _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(centre, hashed<K, F, k.value>(tile, c), ones)));
+            use(k, _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(centre, hashed<F, k.value>(tile, c), ones)));
         });
     }
 }
 
-template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
+template <int K, Family F, bool Whole, int V> void exact_stripes(const TrellisProduct &p) {
     constexpr int N = 4 / V;
     const Constants c = constants(p);
     const std::uint32_t *packed = p.packed + p.stripe0 * p.tiles * tile_words(K);
@@ -180,7 +182,7 @@ template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
         for (std::int64_t tile = 0; tile < p.tiles; ++tile, packed += tile_words(K)) {
             prefetch(packed + ahead * tile_words(2));
             const float *x = p.x + tile * tile_side;
-            each_column<K, F>(packed, c, [&](auto k, __m512 value) __attribute__((always_inline)) {
+            each_column<K, F, Whole>(packed, c, [&](auto k, __m512 value) __attribute__((always_inline)) {
                 for (int v = 0; v < V; ++v)
                     acc[v][k.value % N] = _mm512_fmadd_ps(
                         value, _mm512_set1_ps(x[v * p.tiles * tile_side + k.value]), acc[v][k.value % N]);
@@ -194,14 +196,15 @@ template <int K, Family F, int V> void exact_stripes(const TrellisProduct &p) {
     }
 }
 
-template <int K, Family F> void decode_stripes(const TrellisProduct &p, float *out, std::int64_t out_stride) {
+template <int K, Family F, bool Whole>
+void decode_stripes(const TrellisProduct &p, float *out, std::int64_t out_stride) {
     const Constants c = constants(p);
     for (std::int64_t stripe = p.stripe0; stripe < p.stripe1; ++stripe) {
         const std::uint32_t *packed = p.packed + stripe * p.tiles * tile_words(K);
         float *to = out + (stripe - p.stripe0) * tile_side;
         for (std::int64_t tile = 0; tile < p.tiles;
              ++tile, packed += tile_words(K), to += tile_side * out_stride)
-            each_column<K, F>(packed, c, [&](auto k, __m512 value) __attribute__((always_inline)) {
+            each_column<K, F, Whole>(packed, c, [&](auto k, __m512 value) __attribute__((always_inline)) {
                 _mm512_storeu_ps(to + k.value * out_stride, value);
             });
     }
