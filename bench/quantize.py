@@ -2,9 +2,9 @@
 
     python bench/quantize.py [SECTION ...]
 
-Sections: code, vetting, encode, product, ternary (default: all). Times are CPU seconds of one thread where ratios are
-given for one core, wall seconds of both cores where speeds are; medians of interleaved repeats. Peers: torch's linear in
-float32 and bfloat16, and a decoder with a table (bench/gather.cpp, compiled on the spot; needs AVX-512).
+Sections: code, vetting, encode, product, ternary (default: all). Products are compared in CPU seconds of one thread,
+medians of interleaved repeats; encoding is in wall seconds of two threads. Peers: torch's linear in float32 and
+bfloat16, and a decoder with a table (bench/gather.cpp, compiled on the spot; needs AVX-512).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,7 @@ def encode() -> None:
         cells = []
         for isa in reversed(instruction_sets()):
             part = x if isa != "portable" else x[: count // 8]
-            took = min(wall(lambda part=part, isa=isa: encoded(trellis, part, isa)) for _ in range(3))
+            took = min(wall(partial(encoded, trellis, part, isa)) for _ in range(3))
             cells.append(f"{isa} {part.size / took / 1e6:.3g}")
         print(f"  L={L}: {', '.join(cells)}", flush=True)
 

