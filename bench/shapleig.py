@@ -1,11 +1,11 @@
 """shapleig against shapiq: one run prints every ratio that the man page quotes.
 
-    python bench/shapleig.py [--peer-python PYTHON] [--seeds N] [SECTION ...]
+    python bench/shapleig.py [--peer-python PYTHON] [--seeds N] [--first-seed N] [SECTION ...]
 
-Sections: accuracy, criteria, coverage, overhead (default: all), and games, which makes the tables of
-    tests/data/shapleig anew. The peers are those of shapiq >= 1.8 with its extras `shapleig` and `proxy`; it
-    needs Python >= 3.12, so it may live in another environment, whose interpreter --peer-python names. Errors
-    are mean squared errors relative to the mean squared value.
+Sections: accuracy, coverage, criteria, unseen, reference, overhead, large (default: all), and games, which
+    makes the tables of tests/data/shapleig anew. The peers are those of shapiq >= 1.8 with its extras `shapleig`
+    and `proxy`; it needs Python >= 3.12, so it may live in another environment, whose interpreter --peer-python
+    names. Errors are mean squared errors relative to the mean squared value.
 """
 
 from __future__ import annotations
@@ -96,11 +96,17 @@ def truth_of(table: np.ndarray) -> np.ndarray:
     return exact_values(table, SHAPLEY)
 
 
-def our_errors(table: np.ndarray, criterion: str, seeds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean error and coverage of the 95 % intervals at each budget."""
+def our_errors(table: np.ndarray, criterion: str, seeds: range) -> tuple[np.ndarray, np.ndarray]:
+    """Mean error and coverage of the 95 % intervals at each budget; what one section has run another need not."""
+    return _our_errors(table.tobytes(), criterion, seeds)
+
+
+@functools.cache
+def _our_errors(values: bytes, criterion: str, seeds: range) -> tuple[np.ndarray, np.ndarray]:
+    table = np.frombuffer(values)
     truth, budgets = truth_of(table), budgets_of(table)
     errors, covered = [], []
-    for seed in range(seeds):
+    for seed in seeds:
         estimates = [estimate for _, estimate in our_run(table, criterion, seed, budgets)]
         errors.append([relative_error(e.values, truth) for e in estimates])
         covered.append([float(np.mean(np.abs(e.values - truth) <= e.halfwidth())) for e in estimates])
@@ -182,10 +188,16 @@ class Peers:
         self._process.wait()
 
 
+def has_peer(python: str, name: str) -> bool:
+    """Whether that interpreter finds the estimator."""
+    command = [python, "-c", f"from shapiq.approximator import {name}"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 # -- sections --
 
 
-def bench_accuracy(python: str, seeds: int) -> None:
+def bench_accuracy(python: str, seeds: range) -> None:
     """Error at equal evaluations, by family, and the geometric mean of peer / ours over all games and budgets."""
     peers = Peers(python)
     games = load_games()
@@ -199,14 +211,14 @@ def bench_accuracy(python: str, seeds: int) -> None:
                 peers.ask(
                     peer=peer, players=players_of(table), table=table.tolist(), budgets=budgets, seed=seed
                 )["values"]
-                for seed in range(seeds)
+                for seed in seeds
             ]
             theirs[peer][name] = np.mean(
                 [[relative_error(np.array(v), truth) for v in run] for run in runs], axis=0
             )
     peers.close()
     print(
-        f"\nerror by family, mean over games and {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player"
+        f"\nerror by family, mean over games and {len(seeds)} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player"
     )
     rows = {"shapleig": ours, **theirs}
     for kind in dict.fromkeys(map(family, games)):
@@ -234,7 +246,7 @@ def _least(theirs: dict[str, np.ndarray], ours: dict[str, np.ndarray]) -> float:
     return float(np.min(np.array(means[0]) / np.array(means[1])))
 
 
-def bench_criteria(python: str, seeds: int) -> None:
+def bench_criteria(python: str, seeds: range) -> None:
     """The criteria on the games that `auto` was tuned on, on those held out, and on new families."""
     games = load_games()
     rest = [name for name in games if name not in (*TUNED_ON, *HELD_OUT)]
@@ -244,7 +256,7 @@ def bench_criteria(python: str, seeds: int) -> None:
         for kind in dict.fromkeys(map(family, rest))
     }
     print(
-        f"\ngeometric mean of the error over games, {seeds} seeds each, at 2.4 .. 9.6 evaluations a player; all"
+        f"\ngeometric mean of the error over games, {len(seeds)} seeds each, at 2.4 .. 9.6 evaluations a player; all"
     )
     for group, names in groups.items():
         for criterion in ("auto", "eig", "trace", "variance", "random"):
@@ -257,9 +269,11 @@ def bench_criteria(python: str, seeds: int) -> None:
             )
 
 
-def bench_coverage(python: str, seeds: int) -> None:
+def bench_coverage(python: str, seeds: range) -> None:
     """How often the 95 % intervals hold the exact value."""
-    print(f"\ncoverage of the 95 % intervals, {seeds} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player")
+    print(
+        f"\ncoverage of the 95 % intervals, {len(seeds)} seeds, at 2.4, 3.2, 4.8, 6.4, 9.6 evaluations a player"
+    )
     covered = {name: our_errors(table, "eig", seeds)[1] for name, table in load_games().items()}
     groups = {kind: [n for n in covered if family(n) == kind] for kind in dict.fromkeys(map(family, covered))}
     for group, names in (groups | {"all": list(covered)}).items():
@@ -269,13 +283,42 @@ def bench_coverage(python: str, seeds: int) -> None:
         )
 
 
-def bench_overhead(python: str, seeds: int) -> None:
+REFERENCE = ("fi0", "dv0", "hpi0", "nn0", "local0")
+
+
+def bench_reference(python: str, seeds: range) -> None:
+    """Error at equal evaluations against the ShaplEIG of shapiq, one game a family, the first two seeds."""
+    peers = Peers(python)
+    games = {name: table for name, table in load_games().items() if name in REFERENCE}
+    print("\nerror against shapiq's ShaplEIG, mean of two seeds, at 3.2 and 6.4 evaluations a player")
+    logs = []
+    for name in REFERENCE:
+        table, truth, pair = games[name], truth_of(games[name]), seeds[:2]
+        budgets = [budgets_of(table)[i] for i in (1, 3)]
+        ours = our_errors(table, "eig", pair)[0]
+        runs = [
+            peers.ask(
+                peer="ShaplEIG", players=players_of(table), table=table.tolist(), budgets=budgets, seed=seed
+            )["values"]
+            for seed in pair
+        ]
+        theirs = np.mean([[relative_error(np.array(v), truth) for v in run] for run in runs], axis=0)
+        logs.append(np.log(theirs / ours[[1, 3]]))
+        print(
+            f"  {name:7s} ours {ours[1]:.5f} {ours[3]:.5f}   ShaplEIG {theirs[0]:.5f} {theirs[1]:.5f}",
+            flush=True,
+        )
+    print("  ShaplEIG / ours, geometric mean: " + " ".join(f"{x:.2f}" for x in np.exp(np.mean(logs, axis=0))))
+    peers.close()
+
+
+def bench_overhead(python: str, seeds: range) -> None:
     """CPU seconds of the choice alone, ours against ShaplEIG of shapiq, interleaved, one thread."""
     peers = Peers(python)
     table = load_games()["fi0"]
     print("\noverhead against shapiq's ShaplEIG, CPU seconds, one thread, interleaved, medians")
     our_seconds(4, 10, 0, None)  # what is imported on first use is not counted for either side
-    cases: list[tuple[int, int, int]] = [(10, 64, 3), (60, 70, 1), (100, 104, 1)]
+    cases: list[tuple[int, int, int]] = [(10, 64, 3), (60, 75, 1), (100, 106, 1)]
     for players, budget, repeats in cases:
         ours, theirs = [], []
         for seed in range(repeats):
@@ -305,123 +348,84 @@ def our_seconds(players: int, budget: int, seed: int, table: np.ndarray | None) 
     return time.process_time() - start
 
 
+def bench_unseen(python: str, seeds: range) -> None:
+    """Criteria and coverage on three families of games beside those that the tool's constants did best on."""
+    from shapleig_games import UNSEEN
+
+    games = {f"{kind}{seed}": make(seed) for kind, make in UNSEEN.items() for seed in range(2)}
+    print(
+        f"\nunseen games, {len(seeds)} seeds, at 2.4 .. 9.6 evaluations a player: geometric mean of the error, coverage"
+    )
+    for kind in UNSEEN:
+        for criterion in ("auto", "eig", "trace", "variance", "random"):
+            results = [
+                our_errors(table, criterion, seeds) for name, table in games.items() if family(name) == kind
+            ]
+            errors = np.exp(np.mean([np.log(e) for e, _ in results], axis=0))
+            covered = np.mean([c for _, c in results], axis=0)
+            print(
+                f"  {kind:7s} {criterion:9s} "
+                + " ".join(f"{x:8.5f}" for x in errors)
+                + "   "
+                + " ".join(f"{x:5.3f}" for x in covered)
+            )
+
+
+def bench_large(python: str, seeds: range) -> None:
+    """What choosing costs with a thousand players: CPU seconds and memory; the first evaluations are random."""
+    from resource import RUSAGE_SELF, getrusage
+
+    from icml.tools.shapleig import ShapleyDesign
+    from icml.tools.shapleig.candidates import sized_coalitions
+
+    players, batch = 1000, 16
+    print(f"\n{players} players, CPU seconds, one thread")
+    for known in (1024, 2984):
+        design = ShapleyDesign(players)
+        rng = np.random.default_rng(0)
+        first = np.vstack([design.ask(players + 1), sized_coalitions(rng, known - players - 1, players)])
+        design.tell(first, smooth_game(first))
+        steps = [time.process_time()]
+        design.fitted  # noqa: B018
+        steps.append(time.process_time())
+        following = design.ask(batch)
+        design.tell(following, smooth_game(following))
+        steps.append(time.process_time())
+        design.values_  # noqa: B018
+        steps.append(time.process_time())
+        fit, choice, values = np.diff(steps)
+        print(
+            f"  {known} evaluations: fit {fit:.1f} s, each of {batch} choices {choice / batch:.2f} s, "
+            f"values {values:.1f} s; peak memory so far {getrusage(RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+        )
+
+
 # -- making the games --
 
 
-def make_games(python: str, seeds: int) -> None:
+def make_games(python: str, seeds: range) -> None:
     """Every value of every game but dv0 .. dv4, which stay as shipped; some minutes."""
-    makers: dict[str, tuple[Callable[[int], np.ndarray], int]] = {
-        "fi": (feature_importance, 5),
-        "hpi": (hyperparameter_importance, 3),
-        "nn": (network_retraining, 3),
-        "local": (local_explanation, 3),
-    }
+    from shapleig_games import SHIPPED
+
     tables = {name: table for name, table in load_games().items() if family(name) == "dv"}
-    tables |= {f"{kind}{seed}": make(seed) for kind, (make, count) in makers.items() for seed in range(count)}
+    tables |= {
+        f"{kind}{seed}": make(seed) for kind, (make, count) in SHIPPED.items() for seed in range(count)
+    }
     np.savez_compressed(GAMES, **tables)
 
 
-def members(players: int) -> Iterator[list[int]]:
-    """The coalitions in the order of the tables."""
-    for code in range(1 << players):
-        yield [i for i in range(players) if code >> i & 1]
-
-
-def feature_importance(seed: int) -> np.ndarray:
-    """R2 of gradient boosting on a coalition of diabetes's ten columns, on a third held out."""
-    from sklearn.datasets import load_diabetes
-    from sklearn.ensemble import GradientBoostingRegressor
-    from sklearn.metrics import r2_score
-    from sklearn.model_selection import train_test_split
-
-    X, y = load_diabetes(return_X_y=True)
-    A, B, a, b = train_test_split(X, y, test_size=0.33, random_state=seed)
-
-    def value(columns: list[int]) -> float:
-        if not columns:
-            return float(r2_score(b, np.full(len(b), a.mean())))
-        model = GradientBoostingRegressor(n_estimators=25, max_depth=3, random_state=seed)
-        return float(r2_score(b, model.fit(A[:, columns], a).predict(B[:, columns])))
-
-    return np.array([value(columns) for columns in members(10)])
-
-
-def hyperparameter_importance(seed: int) -> np.ndarray:
-    """Log-likelihood of gradient boosting on breast_cancer with a coalition of eight hyper-parameters tuned."""
-    from sklearn.datasets import load_breast_cancer
-    from sklearn.ensemble import GradientBoostingClassifier
-    from sklearn.model_selection import train_test_split
-
-    X, y = load_breast_cancer(return_X_y=True)
-    A, B, a, b = train_test_split(X, y, test_size=0.4, random_state=seed, stratify=y)
-    choices: dict[str, tuple[Any, Any]] = {
-        "learning_rate": (0.05, 0.3),
-        "n_estimators": (10, 40),
-        "max_depth": (1, 5),
-        "subsample": (1.0, 0.6),
-        "max_features": (None, 0.4),
-        "min_samples_leaf": (1, 4),
-        "min_samples_split": (2, 8),
-        "ccp_alpha": (0.0, 0.003),
-    }
-
-    def value(tuned: list[int]) -> float:
-        options = {name: pair[i in tuned] for i, (name, pair) in enumerate(choices.items())}
-        chance = GradientBoostingClassifier(random_state=seed, **options).fit(A, a).predict_proba(B)[:, 1]
-        return float(
-            np.mean(b * np.log(np.clip(chance, 1e-6, 1)) + (1 - b) * np.log(np.clip(1 - chance, 1e-6, 1)))
-        )
-
-    return np.array([value(tuned) for tuned in members(8)])
-
-
-def network_retraining(seed: int) -> np.ndarray:
-    """Log-likelihood of a small network retrained on a coalition of ten columns of wine."""
-    from sklearn.datasets import load_wine
-    from sklearn.model_selection import train_test_split
-    from sklearn.neural_network import MLPClassifier
-
-    X, y = load_wine(return_X_y=True)
-    A, B, a, b = train_test_split(X[:, :10], y, test_size=0.5, random_state=seed, stratify=y)
-    A, B = (A - A.mean(axis=0)) / A.std(axis=0), (B - A.mean(axis=0)) / A.std(axis=0)
-
-    def value(columns: list[int]) -> float:
-        if not columns:
-            return float(np.log(np.bincount(a) / len(a))[b].mean())
-        model = MLPClassifier((8,), max_iter=60, learning_rate_init=0.02, random_state=seed)
-        chances = model.fit(A[:, columns], a).predict_proba(B[:, columns])
-        return float(np.log(np.clip(chances, 1e-4, 1))[np.arange(len(b)), b].mean())
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # 60 passes are the game, converged or not
-        return np.array([value(columns) for columns in members(10)])
-
-
-def local_explanation(seed: int) -> np.ndarray:
-    """A boosted model's prediction for one patient of diabetes, absent columns averaged over fifty others."""
-    from sklearn.datasets import load_diabetes
-    from sklearn.ensemble import GradientBoostingRegressor
-
-    X, y = load_diabetes(return_X_y=True)
-    model = GradientBoostingRegressor(n_estimators=60, max_depth=4, random_state=seed).fit(X, y)
-    rng = np.random.default_rng(seed)
-    patient, background = X[rng.integers(len(X))], X[rng.choice(len(X), 50, replace=False)]
-
-    def value(columns: list[int]) -> float:
-        mixed = background.copy()
-        mixed[:, columns] = patient[columns]
-        return float(model.predict(mixed).mean())
-
-    return np.array([value(columns) for columns in members(10)])
-
-
-SECTIONS: dict[str, Callable[[str, int], None]] = {
+SECTIONS: dict[str, Callable[[str, range], None]] = {
     "accuracy": bench_accuracy,
-    "criteria": bench_criteria,
     "coverage": bench_coverage,
+    "criteria": bench_criteria,
+    "unseen": bench_unseen,
+    "reference": bench_reference,
     "overhead": bench_overhead,
+    "large": bench_large,
     "games": make_games,
 }
+NEEDED = {"accuracy": "ProxySHAP", "reference": "ShaplEIG", "overhead": "ShaplEIG"}
+"""The estimator without which a section is left out."""
 
 
 def main() -> None:
@@ -432,13 +436,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sections", nargs="*", default=["accuracy", "criteria", "coverage", "overhead"])
+    parser.add_argument("sections", nargs="*", default=[name for name in SECTIONS if name != "games"])
     parser.add_argument("--peer-python", default=sys.executable)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     arguments = parser.parse_args()
     print(f"python {sys.version.split()[0]}, numpy {np.__version__}")
     for section in arguments.sections:
-        SECTIONS[section](arguments.peer_python, arguments.seeds)
+        if section in NEEDED and not has_peer(arguments.peer_python, NEEDED[section]):
+            print(f"\n{section}: left out, {arguments.peer_python} has no shapiq with {NEEDED[section]}")
+            continue
+        SECTIONS[section](
+            arguments.peer_python, range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+        )
 
 
 if __name__ == "__main__":

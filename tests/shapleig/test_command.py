@@ -108,6 +108,42 @@ def test_results_without_a_study_are_reported(icml: Icml) -> None:
     assert icml("shapleig", "report", "-", stdin="left,right,value\n" + rows).stdout.splitlines() == lines
 
 
+def results_table(path: Path, table: np.ndarray, codes: range) -> None:
+    """A table of results with six players."""
+    rows = (",".join([*f"{code:06b}"[::-1], repr(float(table[code]))]) + "\n" for code in codes)
+    path.write_text("a,b,c,d,e,f,value\n" + "".join(rows))
+
+
+def test_compare_shows_least_squares_and_says_when_it_is_better(icml: Icml) -> None:
+    worth = np.arange(1.0, 7.0)
+    additive = np.array([worth @ [code >> i & 1 for i in range(6)] for code in range(64)])
+    results_table(icml.folder / "additive.csv", additive, range(0, 64, 3))
+    plain = icml("shapleig", "report", "additive.csv")
+    compared = icml("shapleig", "report", "additive.csv", "--compare")
+    header, *lines = compared.stdout.splitlines()
+    assert header.split("\t")[-1] == "least_squares"
+    np.testing.assert_allclose([float(line.split("\t")[-1]) for line in lines], worth, rtol=1e-6)
+    assert [line.rpartition("\t")[0] for line in (header, *lines)] == plain.stdout.splitlines()
+    assert "least squares predicts these evaluations better" in compared.stderr
+    assert "least squares" not in plain.stderr
+
+    results_table(icml.folder / "game.csv", random_game(6, 1), range(0, 64, 2))
+    done = icml("shapleig", "report", "game.csv", "--compare", "--json")
+    assert "least squares predicts" not in done.stderr
+    result = json.loads(done.stdout)
+    assert list(result)[-1] == "compare"
+    assert list(result["compare"]) == ["least_squares", "prediction_error", "least_squares_prediction_error"]
+    assert len(result["compare"]["least_squares"]) == 6
+    assert result["compare"]["prediction_error"] < result["compare"]["least_squares_prediction_error"]
+
+
+def test_compare_does_not_advise_against_exact_values(icml: Icml) -> None:
+    results_table(icml.folder / "all.csv", np.arange(64.0), range(64))
+    done = icml("shapleig", "report", "all.csv", "--compare", "--json")
+    assert "least squares predicts" not in done.stderr
+    assert json.loads(done.stdout)["compare"]["prediction_error"] is None
+
+
 def test_a_stream_asks_and_then_reports(icml: Icml) -> None:
     script = (
         "import subprocess, sys\n"
@@ -348,6 +384,8 @@ BAD = [
     (["report", "short.csv"], "short.csv:3: expected 3 columns, got 2"),
     (["report", "two.csv"], "two.csv:2: expected 0 or 1 for player 'a', got '2'"),
     (["report", "s.csv", "--index", "banzhaf"], "its index is 'shapley'"),
+    (["report", "old.csv", "--index", "beta:4,1", "--compare"], "--compare is for shapley and banzhaf"),
+    (["ask", "s.csv", "--compare"], "--compare is not for 'ask'"),
     (["frobnicate"], "frobnicate"),
 ]
 

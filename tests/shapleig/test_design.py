@@ -137,7 +137,7 @@ def test_a_player_without_influence_has_no_value_and_the_longest_length_scale() 
     Z = coalitions(6).astype(float)
     table = np.sqrt(Z @ np.array([3.0, 2.0, 2.0, 1.0, 4.0, 0.0])) + Z[:, 0] * Z[:, 1]
     design = play(ShapleyDesign(6), table, 32)
-    assert abs(design.values_[5]) < 0.02
+    assert abs(design.values_[5]) < min(0.04, design.estimate.halfwidth()[5])
     assert np.argmax(design.estimate.lengthscale) == 5
 
 
@@ -294,12 +294,9 @@ def test_inflation() -> None:
     assert inflation(np.zeros(10), 7) == 3
 
 
-def test_auto_goes_from_variance_by_trace_to_eig() -> None:
-    chosen = [resolve("auto", t, 10) for t in range(11, 60)]
-    assert chosen[0] == "variance"
-    assert chosen[-1] == "eig"
-    order = list(dict.fromkeys(chosen))
-    assert order == ["variance", "trace", "eig"]
+def test_auto_goes_from_trace_to_eig() -> None:
+    chosen = [resolve("auto", t, 10) for t in range(11, 100)]
+    assert chosen == ["trace"] * 53 + ["eig"] * 36
     assert resolve("random", 30, 10) == "random"
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icml.tools.shapleig import ShapleyDesign, exact_values
 from icml.tools.shapleig.criteria import error_drop, information_gain
 from icml.tools.shapleig.hyperparameters import (
     Hyperparameters,
@@ -25,10 +28,12 @@ from .oracles import Array, coalitions, hamming_kernel, random_game, semivalue_m
 class Explicit:
     """The Gaussian process over all 2^p values, conditioned by brute force."""
 
-    def __init__(self, theta: Hyperparameters, value: Semivalue = SHAPLEY) -> None:
+    def __init__(self, theta: Hyperparameters, value: Semivalue = SHAPLEY, codes: Sequence[int] = ()) -> None:
         players = len(theta.lengthscale)
         self.K = hamming_kernel(coalitions(players), theta.lengthscale, theta.outputscale)
-        self.K += theta.roughness * np.eye(2**players)
+        jumps = np.ones(2**players)
+        jumps[list(codes)[: len(theta.jumps)]] = theta.jumps
+        self.K += theta.roughness * np.diag(jumps)
         self.A = semivalue_matrix(players, [float(weight) for weight in value.weights(players)])
         self.theta = theta
 
@@ -39,13 +44,14 @@ class Explicit:
         return K - gain @ K[seen], gain
 
 
-def random_theta(players: int, seed: int) -> Hyperparameters:
+def random_theta(players: int, seed: int, jumps: int = 0) -> Hyperparameters:
     rng = np.random.default_rng(seed)
     return Hyperparameters(
         np.exp(rng.normal(1, 1, players)),
         float(np.exp(rng.normal())),
         float(rng.normal()),
         float(np.exp(rng.normal(-4, 1))),
+        jumps=1.0 + np.exp(rng.normal(0, 3, jumps)),
     )
 
 
@@ -61,11 +67,11 @@ def posterior_of(
 def test_posterior_equals_conditioning_all_values(players: int, seed: int, index: str) -> None:
     rng = np.random.default_rng(seed)
     value = parse_semivalue(index)
-    theta = random_theta(players, seed)
     codes = rng.permutation(2**players)[: rng.integers(1, 2**players)].tolist()
+    theta = random_theta(players, seed, jumps=rng.integers(len(codes) + 1))
     repeats = rng.integers(1, 4, len(codes)).astype(float)
     y = rng.normal(size=len(codes))
-    exact = Explicit(theta, value)
+    exact = Explicit(theta, value, codes)
     covariance, gain = exact.condition(codes, theta.noise / repeats)
     posterior = posterior_of(theta, codes, repeats, value)
     scale = theta.outputscale
@@ -90,7 +96,7 @@ def test_information_gain_is_the_log_determinant_ratio_of_really_adding_the_coal
     players: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    theta = random_theta(players, seed)
+    theta = random_theta(players, seed, jumps=3)
     order = (1 + rng.permutation(2**players - 2)).tolist()  # not both ends: then the covariance is regular
     codes, rest = order[: players + 1 if players > 3 else 3], order[players + 1 : players + 5] or order[-1:]
     posterior = posterior_of(theta, codes, np.ones(len(codes)))
@@ -124,7 +130,7 @@ def test_information_gain_when_the_sum_is_known() -> None:
 
 @pytest.mark.parametrize("players", [3, 6])
 def test_conditioning_one_by_one_equals_conditioning_at_once(players: int) -> None:
-    theta = random_theta(players, 7)
+    theta = random_theta(players, 7, jumps=2)
     codes = [0, 2**players - 1, 1]
     rest = [code for code in range(2**players) if code not in codes]
     posterior = posterior_of(theta, codes, np.ones(3))
@@ -141,10 +147,10 @@ def test_conditioning_one_by_one_equals_conditioning_at_once(players: int) -> No
 
 
 def test_leave_one_out_residuals() -> None:
-    theta = random_theta(5, 3)
+    theta = random_theta(5, 3, jumps=4)
     codes = [0, 31, 3, 7, 12, 25, 18]
     y = np.random.default_rng(0).normal(size=7)
-    exact = Explicit(theta)
+    exact = Explicit(theta, codes=codes)
     residuals = posterior_of(theta, codes, np.ones(7)).leave_one_out(y)
     for i, code in enumerate(codes):
         others = [c for c in codes if c != code]
@@ -162,16 +168,17 @@ def test_density_and_gradient(learn: bool) -> None:
     Z = coalitions(players)[rng.permutation(32)[:t]]
     X, y, repeats = 2.0 * Z - 1.0, rng.normal(size=t), rng.integers(1, 4, t).astype(float)
     objective = NegativeLogPosterior(Standardised(X, y, repeats, 3.7, 11), None if learn else 1e-3)
-    theta = np.concatenate([rng.normal(1, 1, players), [0.4, -0.2, -3.0], [-2.5] if learn else []])
+    jumps = rng.exponential(2, t)
+    theta = np.concatenate([rng.normal(1, 1, players), [0.4, -0.2, -3.0], jumps, [-2.5] if learn else []])
     value, gradient = objective(theta)
 
     lengths, noise = np.exp(theta[:players]), math.exp(-2.5) if learn else 1e-3
-    K = hamming_kernel(Z, lengths, math.exp(0.4)) + np.diag(math.exp(-3.0) + noise / repeats)
+    K = hamming_kernel(Z, lengths, math.exp(0.4)) + np.diag(np.exp(jumps - 3.0) + noise / repeats)
     r = y + 0.2
     mu = math.sqrt(2) + 0.5 * math.log(players)
     expected = 0.5 * r @ np.linalg.solve(K, r) + 0.5 * np.linalg.slogdet(K)[1]
     expected += np.sum(theta[:players] + 0.5 * ((theta[:players] - mu) / math.sqrt(3)) ** 2)
-    expected += 0.5 * ((-3.0 - math.log(1e-2)) / 1.5) ** 2
+    expected += 0.5 * ((-3.0 - math.log(1e-2)) / 0.5) ** 2 + 2.0 * jumps.sum()
     if learn:
         expected += 0.5 * (11 * math.log(noise) + 3.7 / noise)
     assert value == pytest.approx(expected, rel=1e-10)
@@ -180,6 +187,25 @@ def test_density_and_gradient(learn: bool) -> None:
         step[i] = 1e-5
         numeric = (objective(theta + step)[0] - objective(theta - step)[0]) / 2e-5
         assert gradient[i] == pytest.approx(numeric, rel=1e-5, abs=1e-6)
+
+
+def test_one_coalition_that_stands_alone_is_found_and_not_spread_over_its_neighbours() -> None:
+    Z = coalitions(8)
+    table = np.sqrt(1.0 + Z @ np.arange(1.0, 9.0)) + 0.3 * Z[:, 0] * Z[:, 1]
+    codes = np.concatenate([[0, 255], 1 + np.random.default_rng(5).permutation(254)[:58]])
+    table[codes[20]] -= 4.0
+    design = ShapleyDesign(8)
+    design.tell(Z[codes], table[codes])
+    jumps = design.fitted.theta.jumps
+    assert np.argmax(jumps) == 20
+    assert jumps[20] > 100
+    assert np.sum(jumps > 1) < 10
+    exact = exact_values(table, SHAPLEY)
+    assert np.abs(design.values_ - exact).max() < 0.08 * np.abs(exact).max()
+    without = replace(design.fitted.theta, jumps=np.ones(60))
+    data = Standardised.first(design.evaluations, 60)
+    spread = Posterior(without, data.X, data.repeats, SHAPLEY).mean(data.y) * data.scale
+    assert np.abs(spread - exact).max() > 2 * np.abs(design.values_ - exact).max()
 
 
 def test_prior_grows_with_the_players() -> None:

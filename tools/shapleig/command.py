@@ -16,7 +16,8 @@ from icml.formats.errors import InputError, WorkError
 if TYPE_CHECKING:
     from icml.cli.progress import Reporter
     from icml.tools.shapleig.coalition_text import Form, Players
-    from icml.tools.shapleig.design import Settings, ShapleyDesign
+    from icml.tools.shapleig.design import ShapleyDesign
+    from icml.tools.shapleig.opening import Wish
     from icml.tools.shapleig.study import Study
 
 _STUDY, _CHOICE, _EVALUATION, _STOPPING, _OUTPUT = "Study", "Choice", "Evaluation", "Stopping", "Output"
@@ -73,6 +74,7 @@ _APPLIES: dict[str, set[Action]] = {
     "bits": {Action.ASK, Action.STREAM},
     "json": {Action.RUN, Action.ASK, Action.REPORT, Action.STREAM},
     "plot": {Action.RUN, Action.REPORT},
+    "compare": {Action.REPORT},
     "output": {*_MAKES, Action.ASK, Action.REPORT},
 }
 """Which actions an option is for; what is not here is for all."""
@@ -165,6 +167,12 @@ def command(
         bool,
         typer.Option("--json", rich_help_panel=_OUTPUT, help="Coalitions as JSON lists, the report as a JSON object."),
     ] = False,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare", rich_help_panel=_OUTPUT, help="report: beside it, least squares from the same evaluations."
+        ),
+    ] = False,
     plot: options.Plot = None,
     output: Annotated[
         str,
@@ -193,18 +201,14 @@ def command(
     from icml.cli.progress import Reporter
     from icml.tools.shapleig.criteria import parse_criterion
     from icml.tools.shapleig.estimates import Stopping
+    from icml.tools.shapleig.opening import Wish
 
     call = _Call(
         action=action,
         source=source,
         results=results,
         n=n,
-        index=index,
-        noise=noise.value,
-        cost=cost,
-        candidates=candidates,
-        criterion=parse_criterion(criterion.value),
-        seed=seed,
+        wish=Wish(index, parse_criterion(criterion.value), noise.value, cost, candidates, seed, given),
         given=frozenset(given),
         template=exec_,
         budget=budget,
@@ -215,6 +219,7 @@ def command(
         stopping=Stopping.parse(tol, stable_top),
         form="bits" if bits else "json" if json else "names",
         json=json,
+        compare=compare,
         plot=plot,
         output=output,
         time_limit=time_limit,
@@ -232,12 +237,7 @@ class _Call:
     source: str | None
     results: str
     n: int | None
-    index: str
-    noise: str
-    cost: str | None
-    candidates: int
-    criterion: Any
-    seed: int
+    wish: Wish
     given: frozenset[str]
     template: str | None
     budget: int | None
@@ -248,26 +248,12 @@ class _Call:
     stopping: Any
     form: Form
     json: bool
+    compare: bool
     plot: Path | None
     output: str
     time_limit: float | None
     trace: Path | None
     reporter: Reporter
-
-    def settings(self, players: Players) -> Settings:
-        """Of a new study."""
-        from icml.tools.shapleig.costs import parse_cost
-        from icml.tools.shapleig.design import Settings
-        from icml.tools.shapleig.semivalues import parse_semivalue
-
-        return Settings(
-            index=parse_semivalue(self.index).name,
-            criterion=self.criterion,
-            learn_noise=self.noise == "learn",
-            cost=None if self.cost is None else parse_cost(self.cost, len(players)),
-            candidates=self.candidates,
-            seed=self.seed,
-        )
 
     def study(self) -> Study:
         """The study that the command line names."""
@@ -279,26 +265,20 @@ class _Call:
 
     def made_or_resumed(self) -> Study:
         """The study in -o: a new one, or the one that is there if it was made alike."""
-        from icml.tools.shapleig.study import Study, differences, settings_object
+        from icml.tools.shapleig import opening
 
-        if not Path(self.output).exists():
+        if not opening.exists(self.output):
             return self.made()
-        study = Study(self.output)
         players = self.players() if self.source is not None or self.n is not None else None
-        wanted = settings_object(self.settings(study.players))
-        found = differences(study, players, {k: v if k in self.given else None for k, v in wanted.items()})
-        if found:
-            raise InputError(f"was made with other settings: {'; '.join(found)}", self.output)
-        return study
+        return opening.resume(self.output, players, self.wish)
 
     def made(self) -> Study:
         """A new study in -o."""
-        from icml.tools.shapleig.study import Study
+        from icml.tools.shapleig import opening
 
         if self.output == options.STDOUT:
             raise InputError(f"{self.action} needs a file to keep the study in: -o STUDY.csv")
-        players = self.players()
-        return Study.create(self.output, players, self.settings(players))
+        return opening.make(self.output, self.players(), self.wish)
 
     def players(self) -> Players:
         """The players that the command line names."""
@@ -443,42 +423,33 @@ def _tell(call: _Call) -> None:
 
 def _report(call: _Call) -> None:
     from icml.formats.output import atomic_output, write_json
-    from icml.tools.shapleig import report
+    from icml.tools.shapleig import baseline, opening, report
 
     if call.source is None:
         raise InputError("report needs a study, or a table of results")
-    players, design, attempts = _read_design(call)
+    players, design, attempts = opening.read(call.source, call.wish)
     if not len(design.evaluations):
         if design.failed:
             raise WorkError(f"{call.source}: all evaluations failed")
         raise InputError("holds no evaluations yet", call.source)
+    other = baseline.least_squares(design) if call.compare else None
     _warn(call, design)
     reason = call.stopping.reason(design.estimate, seed=design.settings.seed)
     if call.json:
-        write_json(call.output, report.figures(players, design, attempts=attempts, stop_reason=reason))
+        write_json(
+            call.output,
+            report.figures(players, design, attempts=attempts, stop_reason=reason, baseline=other),
+        )
     else:
         with atomic_output(call.output) as stream:
-            stream.write(report.table(players, design.estimate))
-        call.reporter.summary(report.summary(design, reason))
+            stream.write(report.table(players, design.estimate, other))
+        call.reporter.summary(report.summary(design, reason, other))
+    if other is not None and other.wins:
+        call.reporter.warn(
+            "least squares predicts these evaluations better than the model does: trust it more"
+        )
     if call.plot is not None:
         _draw(call, design, players)
-
-
-def _read_design(call: _Call) -> tuple[Players, ShapleyDesign, int]:
-    """From a study, or from a table that has nothing but results."""
-    from icml.tools.shapleig.results import read_result_table
-    from icml.tools.shapleig.study import Study, differences, is_study, load_results, settings_object
-
-    assert call.source is not None
-    if is_study(call.source):
-        study = Study(call.source)
-        wanted = settings_object(call.settings(study.players))
-        found = differences(study, None, {k: v if k in call.given else None for k, v in wanted.items()})
-        if found:
-            raise InputError(f"was made with other settings: {'; '.join(found)}", call.source)
-        return study.players, study.design(), study.attempts()
-    players, told = read_result_table(call.source)
-    return players, load_results(players, call.settings(players), told, call.source), len(told)
 
 
 def _stream(call: _Call) -> None:
@@ -492,7 +463,7 @@ def _stream(call: _Call) -> None:
         players = record.players
     else:
         players = call.players()
-        record = Memory(new_design(players, call.settings(players)))
+        record = Memory(new_design(players, call.wish.settings(players)))
     with Anytime(time_limit=call.time_limit) as run:
         reason = converse(
             record,

@@ -12,9 +12,8 @@ from icml.tools.shapleig.semivalues import Array
 
 Criterion = Literal["auto", "eig", "trace", "variance", "random"]
 CRITERIA: tuple[str, ...] = get_args(Criterion)
-TRACE_FROM = 1.6
-EIG_FROM = 3.0
-"""`auto` goes from variance to trace, and from trace to eig, at these multiples of the number of players."""
+EIG_FROM = 6.4
+"""`auto` goes from trace to eig at this multiple of the number of players."""
 
 
 def parse_criterion(text: str) -> Criterion:
@@ -28,8 +27,6 @@ def resolve(criterion: Criterion, evaluations: int, players: int) -> Criterion:
     """What `auto` stands for after so many evaluations."""
     if criterion != "auto":
         return criterion
-    if evaluations < TRACE_FROM * players:
-        return "variance"
     return "trace" if evaluations < EIG_FROM * players else "eig"
 
 

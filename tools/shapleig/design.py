@@ -27,6 +27,8 @@ from icml.tools.shapleig.semivalues import Array, Semivalue, parse_semivalue
 from icml.tools.shapleig.threads import single_threaded
 
 MAX_SEED = 2**64 - 1
+_CLIMB_WORK = 4 * 10**9
+"""Players times the squares of players and evaluations that climbing to a better coalition may take."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,9 @@ class ShapleyDesign:
         return chosen
 
     def _climb(self, start: Mask, value: float, posterior: Posterior, known: dict[Coalition, None]) -> Mask:
-        """The best coalition reached from `start` by moving one player at a time, at most as many moves as players."""
-        for _ in range(min(self.n_players, 16)):
+        """The best coalition reached from `start` by moving one player at a time, in at most 16 moves."""
+        work = self.n_players * (self.n_players**2 + len(self.evaluations) ** 2)
+        for _ in range(max(1, min(self.n_players, 16, _CLIMB_WORK // work))):
             around = pools.neighbours(start, known)
             if not len(around):
                 break

@@ -22,6 +22,9 @@ from icml.tools.shapleig.covariances import (
 from icml.tools.shapleig.hyperparameters import Hyperparameters
 from icml.tools.shapleig.semivalues import Array, Semivalue
 
+_UPDATED_WHITENER = 1e-4
+"""Share of the variance in some direction that must be left for the whitener to be updated, not made anew."""
+
 
 class Posterior:
     """Gaussian posterior over the values of all players, in standardised units.
@@ -43,26 +46,33 @@ class Posterior:
         self.semivalue = semivalue
         self._X = X
         self._whitener: Array | None = None
-        matrix = kernel(X, X, theta.lengthscale, theta.outputscale)
-        matrix[np.diag_indices(len(X))] += theta.roughness + theta.noise / repeats
+        jumps = theta.roughness * (theta.jumps_of(len(X)) - 1.0)
+        counts = coalition_weights(X, semivalue)
+        matrix = self._kernel(X, X)
+        matrix[np.diag_indices(len(X))] += theta.roughness + jumps + theta.noise / repeats
         self._lower: Array = cholesky(matrix, lower=True, check_finite=False) if len(X) else matrix
-        cross = self._cross(X)
+        cross = self._cross(X) + jumps[:, None] * counts
         # Rows of `_loadings` are L^-1 cov(v(X), phi).
         self._loadings: Array = (
             solve_triangular(self._lower, cross, lower=True, check_finite=False) if len(X) else cross
         )
-        covariance = self._prior_covariance() - self._loadings.T @ self._loadings
+        covariance = self._prior_covariance() + (counts.T * jumps) @ counts
+        covariance -= self._loadings.T @ self._loadings
         self.covariance: Array = 0.5 * (covariance + covariance.T)
 
+    def _kernel(self, A: Array, B: Array) -> Array:
+        """Prior covariance of the smooth part, (n, m)."""
+        return kernel(A, B, self.theta.lengthscale, self.theta.outputscale)
+
     def _cross(self, X: Array) -> Array:
-        """Prior cov(v(x), phi), smooth and rough, (n, p)."""
+        """Prior cov(v(x), phi), (n, p), where no jump is known."""
         theta = self.theta
         smooth = cross_covariance(X, theta.lengthscale, theta.outputscale, self.semivalue)
         result: Array = smooth + theta.roughness * coalition_weights(X, self.semivalue)
         return result
 
     def _prior_covariance(self) -> Array:
-        """Prior cov(phi, phi), smooth and rough, (p, p)."""
+        """Prior cov(phi, phi), (p, p), where no jump is known."""
         theta, players = self.theta, len(self.theta.lengthscale)
         same, other = weight_products(players, self.semivalue)
         rough = np.full((players, players), theta.roughness * other)
@@ -79,6 +89,16 @@ class Posterior:
             kept = eigenvalues > 1e-9 * max(float(eigenvalues[-1]), 1e-300)
             self._whitener = vectors[:, kept] / np.sqrt(eigenvalues[kept])
         return self._whitener
+
+    def _whitener_without(self, loading: Array) -> Array | None:
+        """The whitener when l l^T is taken from the covariance: one more column; None where that would not be exact."""
+        if self._whitener is None:
+            return None
+        projected = self._whitener.T @ loading
+        rest = 1.0 - float(projected @ projected)
+        if rest < _UPDATED_WHITENER:
+            return None
+        return np.column_stack([self._whitener, self._whitener @ projected / math.sqrt(rest)])
 
     def whiten(self, y: Array) -> Array:
         """L^-1 (y - m) for the values y of the first len(y) coalitions."""
@@ -97,14 +117,24 @@ class Posterior:
 
     def leave_one_out(self, y: Array) -> Array:
         """How many standard deviations each y is off its prediction from all the others, (t,)."""
+        alpha, precision = self._precision(y)
+        result: Array = alpha / np.sqrt(precision)
+        return result
+
+    def prediction_errors(self, y: Array) -> Array:
+        """How far each y is off its prediction from all the others, (t,)."""
+        alpha, precision = self._precision(y)
+        result: Array = alpha / precision
+        return result
+
+    def _precision(self, y: Array) -> tuple[Array, Array]:
+        """K^-1 (y - m) and the diagonal of K^-1."""
         from scipy.linalg import solve_triangular
 
         inverse = solve_triangular(
             self._lower[: len(y), : len(y)], np.eye(len(y)), lower=True, check_finite=False
         )
-        alpha = inverse.T @ self.whiten(y)
-        result: Array = alpha / np.sqrt((inverse**2).sum(axis=0))
-        return result
+        return inverse.T @ self.whiten(y), (inverse**2).sum(axis=0)
 
     def candidates(self, W: Array) -> Candidates:
         """What can be known of the coalitions W (n, p) in +-1 before they are evaluated."""
@@ -115,7 +145,7 @@ class Posterior:
         variance = np.full(len(W), theta.outputscale + theta.roughness + theta.noise)
         if not len(self._X):
             return Candidates(W, cross, variance, np.empty((0, len(W))))
-        prior = kernel(self._X, W, theta.lengthscale, theta.outputscale)
+        prior = self._kernel(self._X, W)
         whitened = solve_triangular(self._lower, prior, lower=True, check_finite=False, overwrite_b=True)
         cross -= whitened.T @ self._loadings
         variance -= np.einsum("tn,tn->n", whitened, whitened)
@@ -127,7 +157,6 @@ class Posterior:
 
     def condition(self, candidates: Candidates, index: int) -> Candidates:
         """Adds one candidate to what is conditioned on; returns the others given it too, without those equal to it."""
-        theta = self.theta
         W = candidates.W
         scale = math.sqrt(candidates.variance[index])
         loading = candidates.cross[index] / scale
@@ -140,9 +169,9 @@ class Posterior:
         self._X = np.vstack([self._X, W[index]])
         self._loadings = np.vstack([self._loadings, loading])
         self.covariance = self.covariance - np.outer(loading, loading)
-        self._whitener = None
+        self._whitener = self._whitener_without(loading)
         rest = (W[index] != W).any(axis=1)
-        row = kernel(W[index : index + 1], W[rest], theta.lengthscale, theta.outputscale)[0]
+        row = self._kernel(W[index : index + 1], W[rest])[0]
         row = (row - candidates.whitened[:, index] @ candidates.whitened[:, rest]) / scale
         return Candidates(
             W[rest],

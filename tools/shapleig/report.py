@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from icml.tools.shapleig.baseline import LeastSquares
 from icml.tools.shapleig.coalition_text import Players
 from icml.tools.shapleig.design import ShapleyDesign
 from icml.tools.shapleig.estimates import Estimate
 
 TABLE_HEADER = ("player", "value", "sd", "low", "high", "rank")
+BASELINE = "least_squares"
 _CURVE_POINTS = 16
 
 
@@ -39,29 +41,31 @@ def lines(players: Players, estimate: Estimate) -> list[Line]:
     ]
 
 
-def table(players: Players, estimate: Estimate) -> str:
-    """The TSV table, header included."""
-    rows = ["\t".join(TABLE_HEADER)]
-    for line in lines(players, estimate):
-        rows.append("\t".join([line.player, *(f"{number:.9g}" for number in line[1:5]), str(line.rank)]))
+def table(players: Players, estimate: Estimate, baseline: LeastSquares | None = None) -> str:
+    """The TSV table, header included; a baseline is one more column."""
+    rows = ["\t".join([*TABLE_HEADER, *([BASELINE] if baseline else [])])]
+    for i, line in enumerate(lines(players, estimate)):
+        cells = [line.player, *(f"{number:.9g}" for number in line[1:5]), str(line.rank)]
+        rows.append("\t".join([*cells, *([f"{baseline.values[i]:.9g}"] if baseline else [])]))
     return "\n".join(rows) + "\n"
 
 
 def figures(
-    players: Players, design: ShapleyDesign, *, attempts: int, stop_reason: str | None
+    players: Players,
+    design: ShapleyDesign,
+    *,
+    attempts: int,
+    stop_reason: str | None,
+    baseline: LeastSquares | None = None,
 ) -> dict[str, Any]:
     """The JSON object that the man page documents."""
     estimate = design.estimate
-    return {
+    result: dict[str, Any] = {
         "index": design.settings.index,
         "players": [
             {
                 "name": line.player,
-                "value": line.value,
-                "sd": line.sd,
-                "low": line.low,
-                "high": line.high,
-                "rank": line.rank,
+                **dict(zip(TABLE_HEADER[1:], line[1:], strict=True)),
                 "lengthscale": float(length),
             }
             for line, length in zip(lines(players, estimate), estimate.lengthscale, strict=True)
@@ -83,6 +87,13 @@ def figures(
         "seed": design.settings.seed,
         "stop_reason": stop_reason,
     }
+    if baseline is not None:
+        result["compare"] = {
+            BASELINE: baseline.values.tolist(),
+            "prediction_error": baseline.model_error,
+            f"{BASELINE}_prediction_error": baseline.error,
+        }
+    return result
 
 
 class CurvePoint(NamedTuple):
@@ -114,10 +125,12 @@ def _point(design: ShapleyDesign, count: int) -> CurvePoint:
     return CurvePoint(count, float(half.max()), float(half.mean()))
 
 
-def summary(design: ShapleyDesign, stop_reason: str | None) -> Sequence[tuple[str, str | int | float | None]]:
+def summary(
+    design: ShapleyDesign, stop_reason: str | None, baseline: LeastSquares | None = None
+) -> Sequence[tuple[str, str | int | float | None]]:
     """Names and figures for people."""
     estimate = design.estimate
-    return [
+    rows: list[tuple[str, str | int | float | None]] = [
         ("evaluations", len(design.evaluations)),
         ("pending", len(design.pending)),
         ("failed", len(design.failed)),
@@ -129,3 +142,7 @@ def summary(design: ShapleyDesign, stop_reason: str | None) -> Sequence[tuple[st
         ("v(all) - v(none)", None if estimate.total is None else f"{estimate.total:.6g}"),
         ("stopped by", stop_reason),
     ]
+    if baseline is not None and baseline.error is not None and baseline.model_error is not None:
+        rows.append(("error of predicting each evaluation from the others", f"{baseline.model_error:.4g}"))
+        rows.append(("the same by least squares", f"{baseline.error:.4g}"))
+    return rows
