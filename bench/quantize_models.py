@@ -242,7 +242,7 @@ def decoder_linears(model: Any) -> dict[str, Any]:
     }
 
 
-def peers(bench: Bench) -> Iterator[tuple[str, float, Any]]:
+def peers(bench: Bench, only: str) -> Iterator[tuple[str, float, Any]]:
     """Models whose linears have been through a peer, one after the other."""
     model = bench.load()
     linears = decoder_linears(model)
@@ -255,7 +255,8 @@ def peers(bench: Bench) -> Iterator[tuple[str, float, Any]]:
         for row in bench.calibration_rows():
             model.model(torch.from_numpy(row[None]))
     originals = {name: module.weight.detach().clone() for name, module in linears.items()}
-    yield "fp32", 32.0, model
+    if re.search(only, "fp32"):
+        yield "fp32", 32.0, model
     for label, quantize in [
         *(
             (f"llama.cpp {t}", lambda n, w, t=t: llama(w, t, squares[n] / squares[n].mean()))
@@ -263,6 +264,8 @@ def peers(bench: Bench) -> Iterator[tuple[str, float, Any]]:
         ),
         ("HQQ g64", lambda n, w: hqq(w)),
     ]:
+        if not re.search(only, label):
+            continue
         bpw = 0.0
         for name, module in linears.items():
             restored, bpw = quantize(name, originals[name].numpy())
@@ -312,9 +315,8 @@ def perplexity(bench: Bench, only: str) -> None:
     print(
         f"\nperplexity, {windows} windows of {LENGTH} tokens each; everything calibrated on {bench.calib_tokens} tokens"
     )
-    for label, bpw, model in peers(bench):
-        if re.search(only, label):
-            tell_perplexity(bench, label, bpw, model)
+    for label, bpw, model in peers(bench, only):
+        tell_perplexity(bench, label, bpw, model)
     for label in OURS:
         for seed in range(bench.seeds if "Proteus" in label else 1):
             if not re.search(only, label):

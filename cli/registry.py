@@ -57,6 +57,9 @@ def kernel(tool: str, module: str) -> Part:
     )
 
 
+_LANGUAGE_MODELS = "pip install 'icml-tools[quantize]'"
+_TRANSFORMERS = Part("transformers", "transformers", "language models", _LANGUAGE_MODELS)
+
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "cclust-lb",
@@ -84,6 +87,24 @@ TOOLS: tuple[Tool, ...] = (
         "Factorize a tensor into nonnegative parts along any einsum, under any divergence",
         panel="Factorization",
         parts=(kernel("nneinfact", "icml.tools.nneinfact._kernel"),),
+    ),
+    Tool(
+        "quantize",
+        "icml.tools.quantize.command",
+        "Turn a language model's weights into 2-bit trellis codes or ternary digits, on a CPU",
+        panel="Language models",
+        parts=(
+            kernel("quantize", "icml.tools.quantize._kernel"),
+            _TRANSFORMERS,
+            Part("gguf", "gguf", "models in GGUF files", _LANGUAGE_MODELS),
+        ),
+    ),
+    Tool(
+        "perplexity",
+        "icml.tools.perplexity.command",
+        "Measure a language model on a text, alone or beside the one it was made from",
+        panel="Language models",
+        parts=(_TRANSFORMERS,),
     ),
 )
 

@@ -10,9 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from models import tiny_llama
 from support import EXAMPLES, ROOT, Icml
 
 MAN = ROOT / "man"
+LANGUAGE_MODELS = ("icml-quantize.1", "icml-perplexity.1")
 PAGES = sorted(MAN.glob("*.[17]"))
 LINTERS = (["mandoc", "-Tlint", "-Wwarning"], ["groff", "-ww", "-mdoc", "-Tutf8", "-z"])
 
@@ -100,6 +102,8 @@ def test_example_runs(page: str, example: str, icml: Icml) -> None:
         if path.is_file():
             shutil.copy(path, icml.folder / path.name)
     _make_example_inputs(icml.folder)
+    if page in LANGUAGE_MODELS:
+        _make_language_model(icml.folder)
     done = icml.shell(example, timeout=180)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -112,6 +116,16 @@ def _make_example_inputs(folder: Path) -> None:
     (folder / "trust.csv").write_text(rows)
     nodes = dict.fromkeys(name for row in rows.split() for name in row.split(",")[:2])
     (folder / "mine.tsv").write_text("".join(f"{node}\t0\n" for node in nodes))
+
+
+def _make_language_model(folder: Path) -> None:
+    """A tiny one, and texts to calibrate it and to measure it on."""
+    pytest.importorskip("transformers")
+    tiny_llama(folder / "model")
+    text = (ROOT / "README.md").read_bytes() + (ROOT / "CONTRIBUTING.md").read_bytes()
+    (folder / "mine.txt").write_bytes(text)
+    (folder / "mine.txt.gz").write_bytes(gzip.compress(text, mtime=0))
+    (folder / "heldout.txt").write_bytes((ROOT / "CHANGELOG.md").read_bytes()[:3000])
 
 
 def test_every_page_has_an_example_that_runs() -> None:

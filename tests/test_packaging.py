@@ -25,14 +25,16 @@ def test_distribution_declares_the_program_and_its_version() -> None:
     ]
 
 
-@pytest.mark.parametrize("package", ["icml.cli", "icml.formats", "icml.tools"])
+@pytest.mark.parametrize("package", ["icml.cli", "icml.formats", "icml.hf", "icml.tools"])
 def test_packages_are_typed(package: str) -> None:
     assert importlib.resources.files(package).joinpath("py.typed").is_file()
 
 
 def test_nothing_but_icml_is_importable_from_the_wheel() -> None:
     """A module called `tools` or `formats` in site-packages would shadow other people's."""
-    code = "import importlib.util as u; print([n for n in ('cli', 'formats', 'tools') if u.find_spec(n)])"
+    code = (
+        "import importlib.util as u; print([n for n in ('cli', 'formats', 'hf', 'tools') if u.find_spec(n)])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=True)
     assert done.stdout.strip() == "[]"
 
@@ -72,7 +74,7 @@ def test_the_wheel_holds_code_and_no_sources(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert any(name.startswith("icml/tools/cclust_lb/_kernel") for name in names)
-    assert "icml/__main__.py" in names
+    assert {"icml/__main__.py", "icml/hf/__init__.py", "icml/hf/py.typed"} <= set(names)
     assert not [name for name in names if name.endswith((".cpp", ".hpp"))]
     top = {name.split("/", 1)[0] for name in names}
     assert all(name == "icml" or name.startswith("icml_tools-") for name in top)

@@ -49,6 +49,19 @@ class Ternary:
 def ternary_pack(codes: NDArray[np.uint8]) -> NDArray[np.uint8]: ...
 def hadamard(x: Floats, first: int, width: int, threads: int) -> None: ...
 def mix(x: Floats, q: Floats, transpose: bool, threads: int) -> None: ...
+def rows_product(
+    codes: NDArray[np.uint8], scale: Floats, zero: Floats, group: int, bits: int, x: Floats, threads: int
+) -> Floats: ...
+def rows_decode(
+    codes: NDArray[np.uint8],
+    scale: Floats,
+    zero: Floats,
+    group: int,
+    bits: int,
+    first: int,
+    last: int,
+    threads: int,
+) -> Floats: ...
 def walk(
     w: Floats, factor: Floats, scale: Floats, zero: Floats, lowest: int, highest: int, threads: int
 ) -> tuple[NDArray[np.int8], Floats]: ...

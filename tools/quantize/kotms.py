@@ -18,6 +18,7 @@ from icml.tools.quantize.linalg import workers
 RATE = 3e-2  # for the default of 25 steps
 BALANCE = 0.1  # weight of keeping the three clusters equally full
 ROWS = 128
+FEW = 8
 Matrix = NDArray[np.float32]
 Matrix64 = NDArray[np.float64]
 
@@ -40,6 +41,9 @@ class Kronecker:
             part = x[first : first + ROWS].reshape(-1, len(c), len(b))
             out[first : first + ROWS] = (c @ (part @ b)).reshape(-1, x.shape[1])
 
+        if len(x) <= FEW:  # activations, for which making threads takes longer than the work
+            rows(0)
+            return out
         with workers(threads) as each:
             each(rows, range(0, len(x), ROWS))
         return out

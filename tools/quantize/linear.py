@@ -6,7 +6,7 @@ Every figure is of what is stored: `bpw` counts each byte of `tensors()`, scales
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -21,6 +21,8 @@ from icml.tools.quantize.rotation import LARGEST_Q, Rotation, power_of_two
 Matrix = NDArray[np.float32]
 Tensors = Mapping[str, NDArray[Any]]
 Specs = dict[str, tuple[tuple[int, ...], str]]
+Gemm = Callable[[Matrix, Matrix, Matrix], object]
+"""Writes the product of its first two arguments into the third."""
 
 MANY = 8  # vectors from which on decoding once and a matrix product is faster
 _HOMES = {"proteus": ("proteus", "ProteusLinear"), "twla": ("ternary", "TernaryLinear"),
@@ -57,7 +59,7 @@ class QuantizedLinear(ABC):
         """The weights, float32 [m, n]; the same bits whatever `threads`."""
 
     @abstractmethod
-    def _products(self, x: Matrix, activations: str, threads: int | None) -> Matrix:
+    def _products(self, x: Matrix, activations: str, threads: int | None, gemm: Gemm) -> Matrix:
         """x Ŵᵀ for x [b, n]."""
 
     @classmethod
@@ -84,19 +86,25 @@ class QuantizedLinear(ABC):
         return 8 * sum(t.nbytes for t in self.tensors().values()) / (self.shape[0] * self.shape[1])
 
     def matvec(
-        self, x: NDArray[np.floating], *, activations: str = "float32", threads: int | None = None
+        self,
+        x: NDArray[np.floating],
+        *,
+        activations: str = "float32",
+        threads: int | None = None,
+        gemm: Gemm = np.matmul,
     ) -> Matrix:
         """Ŵ x for x [n], or for each row of x [b, n].
 
         Args:
             activations: "float32", or "int8": each rotated vector is rounded to 255 levels first.
+            gemm: what multiplies more than a few vectors by decoded weights.
         """
         if activations not in ("float32", "int8"):
             raise InputError(f"activations are float32 or int8, not {activations}")
         rows = np.atleast_2d(np.ascontiguousarray(x, np.float32))
         if rows.ndim != 2 or rows.shape[1] != self.shape[1]:
             raise InputError(f"vectors of {self.shape[1]} inputs expected, got {list(np.shape(x))}")
-        products = self._products(rows, activations, threads)
+        products = self._products(rows, activations, threads, gemm)
         return products[0] if np.ndim(x) == 1 else products
 
     def error(self, weight: Matrix, hessian: Matrix | InputSpace | None = None) -> float:

@@ -22,6 +22,7 @@ from icml.tools.quantize.ldlq import quantize_with_feedback
 from icml.tools.quantize.linalg import matmul, row_forms, workers
 from icml.tools.quantize.linear import (
     MANY,
+    Gemm,
     Matrix,
     QuantizedLinear,
     Specs,
@@ -40,7 +41,7 @@ from icml.tools.quantize.trellis import TILE, TrellisCode
 
 ROWS = 64  # quantized together; fixed, so that threads do not change the result
 SCALES = (0.98, 1.0, 1.03, 1.06)
-STRIPES = 16  # decoded together for a matrix product
+STRIPES = 64  # decoded together for a matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +143,27 @@ class ProteusLinear(QuantizedLinear):
         w *= self.sv.astype(np.float32)[:, None]
         return w
 
-    def _products(self, x: Matrix, activations: str, threads: int | None) -> Matrix:
-        x = x * self.su.astype(np.float32)
+    @cached_property
+    def _gains(self) -> tuple[Matrix, Matrix, np.float32, np.float32]:
+        return (self.su.astype(np.float32), self.sv.astype(np.float32), *self.affine)
+
+    def _products(self, x: Matrix, activations: str, threads: int | None, gemm: Gemm) -> Matrix:
+        su, sv, a, b = self._gains
+        x = x * su
         if self.rotation_in is not None:
             x = self.rotation_in.apply(x, threads=threads)
         x = padded(x, TILE)
-        a, b = self.affine
-        sums = a * self._code_products(x, activations, thread_count(threads)) + b * x.sum(1, keepdims=True)
+        sums = self._code_products(x, activations, thread_count(threads), gemm)
+        sums *= a
+        if b:
+            sums += b * x.sum(1, keepdims=True)
         z = np.ascontiguousarray(sums[:, : self.shape[0]])
         if self.rotation_out is not None:
             z = self.rotation_out.apply(z, transpose=True, threads=threads)
-        z *= self.sv.astype(np.float32)
+        z *= sv
         return z
 
-    def _code_products(self, x: Matrix, activations: str, threads: int) -> Matrix:
+    def _code_products(self, x: Matrix, activations: str, threads: int, gemm: Gemm) -> Matrix:
         """Sums of (B - 510) times rotated, padded x, [b, padded m]."""
         if activations == "int8":
             rounded, scale = to_int8(x)
@@ -167,7 +175,7 @@ class ProteusLinear(QuantizedLinear):
         out = np.empty((len(x), TILE * len(self.qweight)), np.float32)
         for first in range(0, len(self.qweight), STRIPES):
             last = min(first + STRIPES, len(self.qweight))
-            out[:, TILE * first : TILE * last] = x @ self._packed.decode(first, last, threads)
+            gemm(x, self._packed.decode(first, last, threads), out[:, TILE * first : TILE * last])
         return out
 
 

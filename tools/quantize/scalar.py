@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from icml.tools.quantize import _kernel
 from icml.tools.quantize.hessian import InputSpace
 from icml.tools.quantize.linalg import matmul
 from icml.tools.quantize.linear import (
+    MANY,
+    Gemm,
     Matrix,
     QuantizedLinear,
     Specs,
@@ -32,6 +35,7 @@ from icml.tools.quantize.rotation import Rotation
 from icml.tools.quantize.threads import thread_count
 
 CLIPS = np.linspace(1.0, 0.4, 25)
+ROWS = 1024  # decoded together for a matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,21 +91,31 @@ class ScalarLinear(QuantizedLinear):
             restored_rotation(n, tensors.get("qin")) if rotated else None,
         )  # fmt: skip
 
+    @cached_property
+    def _grid(self) -> tuple[NDArray[np.uint8], Matrix, Matrix, int, int]:
+        return self.codes, self.scale.astype(np.float32), self.zero.astype(np.float32), self.group, self.bits
+
     def dequantize(self, *, threads: int | None = None) -> Matrix:
-        n = self.shape[1]
-        scale, zero = (
-            np.repeat(s.astype(np.float32), self.group, axis=1)[:, :n] for s in (self.scale, self.zero)
-        )
-        w = scale * self.codes + zero
+        w = _kernel.rows_decode(*self._grid, 0, self.shape[0], thread_count(threads))
         if self.rotation is not None and self.su is not None:
             w = self.rotation.apply(w, transpose=True, threads=threads) * self.su.astype(np.float32)
         return w
 
-    def _products(self, x: Matrix, activations: str, threads: int | None) -> Matrix:
+    def _products(self, x: Matrix, activations: str, threads: int | None, gemm: Gemm) -> Matrix:
+        if self.rotation is not None and self.su is not None:
+            x = self.rotation.apply(x * self.su.astype(np.float32), threads=threads)
         if activations == "int8":
             rounded, scale = to_int8(x)
             x = rounded * scale[:, None]
-        return x @ self.dequantize(threads=threads).T
+        count = thread_count(threads)
+        if len(x) <= MANY:
+            return _kernel.rows_product(*self._grid, x, count)
+        m = self.shape[0]
+        out = np.empty((len(x), m), np.float32)
+        for first in range(0, m, ROWS):
+            last = min(first + ROWS, m)
+            gemm(x, _kernel.rows_decode(*self._grid, first, last, count).T, out[:, first:last])
+        return out
 
 
 def quantize_scalar(weight: Matrix, space: InputSpace, method: str, options: ScalarOptions) -> ScalarLinear:
@@ -153,11 +167,15 @@ def fit_grid(w: Matrix, most: int, clip: bool) -> tuple[NDArray[np.float16], NDA
 
 def pack_codes(codes: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """Codes of `bits` bits end to end, least significant bit first."""
+    if bits == 8:
+        return codes.ravel()
     planes = (codes.ravel()[:, None] >> np.arange(bits, dtype=np.uint8)) & 1
     return np.packbits(planes.astype(np.uint8).ravel(), bitorder="little")
 
 
 def unpack_codes(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
+    if bits == 8:
+        return packed[:count]
     planes = np.unpackbits(np.asarray(packed, np.uint8), bitorder="little", count=count * bits).reshape(
         count, bits
     )

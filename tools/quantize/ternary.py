@@ -23,6 +23,7 @@ from icml.tools.quantize.kotms import Kronecker, factor_sizes, learn_rotation
 from icml.tools.quantize.linalg import inverse_factor, matmul, single_blas
 from icml.tools.quantize.linear import (
     MANY,
+    Gemm,
     Matrix,
     QuantizedLinear,
     Specs,
@@ -134,6 +135,7 @@ class TernaryLinear(QuantizedLinear):
         *,
         activations: str = "float32",
         threads: int | None = None,
+        gemm: Gemm = np.matmul,
         act_bits: int | None = None,
         act_clip: float = 1.0,
     ) -> Matrix:
@@ -142,10 +144,10 @@ class TernaryLinear(QuantizedLinear):
         Rounding is simulated (see `quantize_activations`): it shows the accuracy, not the speed, of 4-bit hardware.
         """
         if act_bits is None:
-            return super().matvec(x, activations=activations, threads=threads)
+            return super().matvec(x, activations=activations, threads=threads, gemm=gemm)
         rows = np.atleast_2d(np.ascontiguousarray(x, np.float32))
         rounded = quantize_activations(self.rotate_input(rows, threads), act_bits, act_clip)
-        products = self._rotated_products(rounded, activations, threads)
+        products = self._rotated_products(rounded, activations, threads, gemm)
         return products[0] if np.ndim(x) == 1 else products
 
     def rotate_input(self, x: Matrix, threads: int | None = None) -> Matrix:
@@ -154,15 +156,17 @@ class TernaryLinear(QuantizedLinear):
             x = self.rotation.apply(x * self.su.astype(np.float32), threads=threads)
         return x if self.kronecker is None else self.kronecker.apply(x, threads=threads)
 
-    def _products(self, x: Matrix, activations: str, threads: int | None) -> Matrix:
-        return self._rotated_products(self.rotate_input(x, threads), activations, threads)
+    def _products(self, x: Matrix, activations: str, threads: int | None, gemm: Gemm) -> Matrix:
+        return self._rotated_products(self.rotate_input(x, threads), activations, threads, gemm)
 
-    def _rotated_products(self, x: Matrix, activations: str, threads: int | None) -> Matrix:
+    def _rotated_products(self, x: Matrix, activations: str, threads: int | None, gemm: Gemm) -> Matrix:
         if len(x) > MANY:
             if activations == "int8":
                 rounded, scale = to_int8(x)
                 x = rounded * scale[:, None]
-            return x @ self.rotated().T
+            products = np.empty((len(x), self.shape[0]), np.float32)
+            gemm(x, self.rotated().T, products)
+            return products
         x = padded(x, TILE)
         if activations == "int8":
             out = self._packed.integer(*to_int8(x), thread_count(threads))

@@ -24,7 +24,10 @@ def search(
 ) -> NDArray[np.uint16]:
     """States [N, T] of the closed paths for tiles [N, T]; arguments as `TrellisCode.search` resolves them."""
     step = max(1, BATCH // (2 ** (code.L - code.K) * tiles.shape[1]))
-    parts = [_search(code, tiles[i : i + step], window, refinements, narrow, device) for i in range(0, len(tiles), step)]
+    parts = [
+        _search(code, tiles[i : i + step], window, refinements, narrow, device)
+        for i in range(0, len(tiles), step)
+    ]
     return np.concatenate(parts) if parts else np.empty(tiles.shape, np.uint16)
 
 
@@ -41,7 +44,9 @@ def _search(
     seam = _run(turned, values, code, most, None)[:, window] >> code.K
     states = _run(x, values, code, most, seam)
     tail, costs = "window" if 2 * window < x.shape[1] else "full", "uint8" if narrow else "uint16"
-    for i in torch.nonzero(states[:, 0] >> code.K != seam).flatten().tolist():  # saturation let it leave the ring
+    for i in (
+        torch.nonzero(states[:, 0] >> code.K != seam).flatten().tolist()
+    ):  # saturation let it leave the ring
         closed = code.search(tiles[i : i + 1], tail=tail, costs=costs)[0]
         states[i] = torch.from_numpy(closed.astype(np.int64)).to(states)
     for eighths in REFINEMENT_PLACES[:refinements]:

@@ -1,0 +1,60 @@
+"""The transformers library, asked for in one place: without its progress bars, and in programs without the network."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from icml.formats.errors import MissingError
+
+
+def require_transformers(what: str) -> Any:
+    """Imports transformers and torch, and returns the former.
+
+    Args:
+        what: what needs them, for the error message: "quantizing a model".
+
+    Raises:
+        MissingError: one of them is not installed.
+    """
+    try:
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise MissingError(
+            f"{what} needs torch and transformers", "pip install 'icml-tools[quantize]'"
+        ) from error
+    return transformers
+
+
+def work_offline() -> None:
+    """For programs, before transformers is imported: nothing is looked up on the network, nothing advised."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+@contextlib.contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Within, transformers shows no progress and gives no advice."""
+    logging = transformers.utils.logging
+    bars, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def model_class(transformers: Any, config: Any) -> Any:
+    """The class that a configuration names as its architecture, or the plain one for its model type."""
+    for name in config.architectures or []:
+        found = getattr(transformers, name, None)
+        if found is not None:
+            return found
+    return transformers.AutoModel
