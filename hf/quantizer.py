@@ -142,11 +142,13 @@ def restore_modules(model: nn.Module, dtype: torch.dtype) -> None:
         weight = weights[id(source)]
         new: nn.Module
         if isinstance(module, IcmlEmbedding) and not isinstance(module, IcmlHead):
-            new = nn.Embedding(*weight.shape, padding_idx=module.padding_idx, _weight=weight)
+            rows, width = weight.shape
+            new = nn.Embedding(rows, width, padding_idx=module.padding_idx, _weight=weight)
         else:
             bias = getattr(module, "bias", None)
             new = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-            new.bias = None if bias is None else nn.Parameter(bias.to(dtype), requires_grad=False)
+            if bias is not None:
+                new.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
         new.weight = weight
         _replace(model, name, new)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gguf_models import write_gguf
 from models import byte_tokenizer, tiny_llama
 
 torch = pytest.importorskip("torch")
@@ -276,6 +277,33 @@ def test_files_of_tensors_without_a_model(tmp_path: Path) -> None:
         "ids": (2, 3),
     }
     assert (plain["ids"].bits == tensors["ids"]).all()
+
+
+def test_gguf_files_and_shards_give_what_one_file_gives(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    write_text(tmp_path / "text.txt")
+    half = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float16)
+    half.save_pretrained(tmp_path / "m", max_shard_size="100kB")
+    byte_tokenizer(tmp_path / "m")
+    assert len(list((tmp_path / "m").glob("*.safetensors"))) > 1
+    notes: list[str] = []
+    write_gguf(tmp_path / "m.gguf", model, quantized=True)
+    for name, source in (("shards", tmp_path / "m"), ("gguf", tmp_path / "m.gguf"), ("file", model)):
+        job = {"calibration": tmp_path / "text.txt"}
+        quantize(
+            source,
+            tmp_path / name,
+            control=Control(threads=2, on_note=notes.append),
+            job=job,
+            bits=4,
+            protect=(),
+        )
+    assert [note for note in notes if "GGUF" in note or "gguf" in note] == [
+        f"{tmp_path}/m.gguf: the weights are Q8_0; they are dequantized, and its error adds to what is made here"
+    ]
+    exact = logits(model, IDS)
+    for name in ("shards", "gguf", "file"):
+        assert float(((exact - logits(tmp_path / name, IDS)) ** 2).mean() / (exact**2).mean()) < 0.15
 
 
 def test_float8_weights_are_dequantized_with_their_scales(model: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 
@@ -120,7 +120,7 @@ def _write(found: Report, output: str, json: bool) -> None:
 
     rows = [(name, e.value, e.low, e.high) for name, e in (*found.rows(), *found.comparison_rows())]
     with atomic_output(output) as stream:
-        print_table(["figure", "value", "low", "high"], rows, file=stream)
+        print_table(["figure", "value", "low", "high"], rows, file=cast("TextIO", stream))
 
 
 def _say(found: Report, report: Reporter, seconds: float) -> None:

@@ -157,6 +157,7 @@ class _Linear(nn.Module):
     codes: torch.Tensor
     ones_out: torch.Tensor
     ones_in: torch.Tensor
+    bias: torch.Tensor | None
 
     def __init__(self, quantized: ProteusLinear, bias: torch.Tensor | None, threads: int) -> None:
         super().__init__()
