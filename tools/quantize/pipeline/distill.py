@@ -43,7 +43,7 @@ from icml.tools.quantize.proteus import ProteusLinear
 LIKELIEST = 64
 LENGTH = 512  # tokens of a training sequence, at most
 BATCH = 2  # sequences of a step
-CENTRE_SCALE = 148.0  # about the spread of byte sums: a unit of b in units of a
+SPREAD = 148.0  # of byte sums, about
 DISTILLED = "distilled.safetensors"
 
 
@@ -179,7 +179,7 @@ class _Linear(nn.Module):
     def scaled(self) -> torch.Tensor:
         """(a, b)."""
         a, b = (float(value) for value in self.first.affine)
-        return torch.stack([a * (1 + self.affine[0]), b + a * CENTRE_SCALE * self.affine[1]])
+        return torch.stack([a * (1 + self.affine[0]), b + a * self.unit * self.affine[1]])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Ŵ x + bias."""

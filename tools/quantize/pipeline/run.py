@@ -92,15 +92,19 @@ class Run:
         chain.add(self.skeleton, self.skeleton.other_tensors())
         if self.shard.index == 0:
             self._do_rest(chain.digest())
+        digests = []
+        for index in range(part.stop):
+            chain.add(self.skeleton, self.skeleton.block_tensors(index))
+            digests.append(chain.digest())
+        last = max((i for i in part if self.space.finished(i, digests[i]) is None), default=-1)
         hidden: torch.Tensor | None = None
         calls: list[Call] = []
-        if self.calibration is not None:
+        if self.calibration is not None and last >= 0:
             hidden, calls = embed(self.skeleton, self.calibration.tokens)
-        for index in range(part.stop):
+        for index in range(last + 1):
             self.control.poll()
-            chain.add(self.skeleton, self.skeleton.block_tensors(index))
             call = calls[index] if calls else None
-            self._do_block(index, index in part, index + 1 < part.stop, chain.digest(), hidden, call)
+            self._do_block(index, index in part, index < last, digests[index], hidden, call)
 
     def _do_rest(self, digest: str) -> None:
         unit = len(self.skeleton.blocks)
