@@ -172,9 +172,9 @@ class _Linear(nn.Module):
         self.first = quantized
         self.su = nn.Parameter(torch.from_numpy(quantized.su.astype(np.float32)))
         self.sv = nn.Parameter(torch.from_numpy(quantized.sv.astype(np.float32)))
-        self.affine = nn.Parameter(
-            torch.zeros(2)
-        )  # relative to a: of a, and of b in units of the codes' spread
+        # relative to a: of a, and of b, which moves all weights at once, in units of the codes' spread over sqrt(n)
+        self.affine = nn.Parameter(torch.zeros(2))
+        self.unit = SPREAD / n**0.5
 
     def scaled(self) -> torch.Tensor:
         """(a, b)."""
