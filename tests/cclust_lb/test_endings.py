@@ -138,7 +138,7 @@ def test_a_signal_while_standard_input_is_read_ends_at_once(
     process.stdin.flush()
     process.send_signal(number)
     try:
-        assert process.wait(timeout=2) == code
+        assert process.wait(timeout=15) == code
     finally:
         process.kill()
     assert process.stderr is not None
