@@ -56,7 +56,7 @@ sanitize: $(VENV)/test.stamp
 	  $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) -m "not slow" $(KERNEL_TESTS)
 
 bench: $(VENV)/bench.stamp
-	for script in $(filter-out bench/shapleig_games.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out %_games.py %_peers.py,$(wildcard bench/*.py)); do $(BIN)/python $$script || exit 1; done
 
 dist: $(VENV)/dev.stamp
 	$(BIN)/python -m build --outdir dist .

@@ -158,6 +158,12 @@ Output = Annotated[
 ]
 """`output: Output = STDOUT`."""
 
+AllowPickle = Annotated[
+    bool,
+    typer.Option("--allow-pickle", rich_help_panel=INPUT, help="Read a model whose weights are pickles."),
+]
+"""`allow_pickle: AllowPickle = False`."""
+
 Format = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from icml.formats.errors import MissingError
+from icml.formats.errors import InputError, MissingError
 
 
 def require_transformers(what: str) -> Any:
@@ -49,6 +49,34 @@ def quiet(transformers: Any) -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+def load_causal(transformers: Any, path: str, *, dtype: Any, name: str | None = None) -> Any:
+    """The causal language model in a directory, ready to be run; nothing is looked up elsewhere.
+
+    Args:
+        transformers: the library.
+        path: the directory.
+        dtype: of the weights, a torch dtype or "auto".
+        name: for messages, if not the path.
+
+    Raises:
+        InputError: it cannot be loaded, or lacks weights of its head.
+    """
+    with quiet(transformers):
+        try:
+            model, info = transformers.AutoModelForCausalLM.from_pretrained(
+                path, dtype=dtype, local_files_only=True, output_loading_info=True
+            )
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # of any kind, from the code of any architecture
+            reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+            raise InputError(f"transformers cannot load it: {reason}", name or path) from error
+    if info["missing_keys"]:
+        lacking = sorted(info["missing_keys"])[0]
+        raise InputError(f"is not a causal language model: it has no {lacking}", name or path)
+    return model.eval()
 
 
 def model_class(transformers: Any, config: Any) -> Any:

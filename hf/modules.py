@@ -112,11 +112,15 @@ class IcmlLinear(_Stored):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Ŵ x + bias, in the dtype of x."""
-        if x.device.type != "cpu" or (x.requires_grad and torch.is_grad_enabled()):
+        learning = x.requires_grad and torch.is_grad_enabled()
+        rounding = "act_bits" in self.meta
+        if rounding and learning:
+            raise RuntimeError("no gradient passes activations that are rounded; use torch.no_grad()")
+        if learning or (x.device.type != "cpu" and not rounding):
             bias = None if self.bias is None else self.bias.to(x.dtype)
-            return functional.linear(self._rounded(x), self.weight.to(x.dtype), bias)
-        rows = x.detach().reshape(-1, self.in_features).float().numpy()
-        out = torch.from_numpy(self._products(rows)).view(*x.shape[:-1], self.out_features)
+            return functional.linear(x, self.weight.to(x.dtype), bias)
+        rows = x.detach().reshape(-1, self.in_features).float().cpu().numpy()
+        out = torch.from_numpy(self._products(rows)).view(*x.shape[:-1], self.out_features).to(x.device)
         if self.bias is not None:
             out += self.bias.float()
         return out.to(x.dtype)
@@ -128,18 +132,6 @@ class IcmlLinear(_Stored):
         if self.meta["method"] == "twla":
             return self.matvec(rows, act_bits=bits, act_clip=clip)
         return self.matvec(quantize_activations(rows, bits, clip))
-
-    def _rounded(self, x: torch.Tensor) -> torch.Tensor:
-        """Activations at their simulated width, where that does not need the rotated basis."""
-        if "act_bits" not in self.meta:
-            return x
-        if self.meta["method"] == "twla" or (torch.is_grad_enabled() and x.requires_grad):
-            raise NotImplementedError(
-                "low-bit activations are simulated on the CPU only, and without gradients"
-            )
-        rows = x.detach().reshape(-1, self.in_features).float().cpu().numpy()
-        rounded = quantize_activations(rows, self.meta["act_bits"], self.meta["act_clip"])
-        return torch.from_numpy(rounded).reshape(x.shape).to(x)
 
 
 class IcmlEmbedding(_Stored):

@@ -85,12 +85,12 @@ def swap_modules(model: nn.Module, modules: Mapping[str, Mapping[str, Any]]) -> 
             tied.append((place, name, meta["to"]))
         else:
             new[name] = _counterpart(model.get_submodule(place), meta)
-            _replace(model, place, new[name])
+            model.set_submodule(place, new[name])
     for place, name, source in tied:
         embedding = new.get(source)
         if not isinstance(embedding, IcmlEmbedding):
             raise InputError(f"{name!r} is tied to {source!r}, which is no quantized embedding")
-        _replace(model, place, TiedHead(embedding))
+        model.set_submodule(place, TiedHead(embedding))
     return new
 
 
@@ -150,9 +150,4 @@ def restore_modules(model: nn.Module, dtype: torch.dtype) -> None:
             if bias is not None:
                 new.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
         new.weight = weight
-        _replace(model, name, new)
-
-
-def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, leaf = name.rpartition(".")
-    setattr(model.get_submodule(parent), leaf, module)
+        model.set_submodule(name, new)

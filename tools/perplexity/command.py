@@ -67,10 +67,7 @@ def command(
             help="Model to compare with: divergence, agreement and difference, token by token.",
         ),
     ] = None,
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", rich_help_panel=options.INPUT, help="Read weights that are pickles."),
-    ] = False,
+    allow_pickle: options.AllowPickle = False,
     json: options.Json = False,
     output: options.Output = options.STDOUT,
     device: options.Device = "auto",

@@ -11,7 +11,7 @@ from typing import Any
 from icml.formats.corpus import begin_token, load_tokenizer
 from icml.formats.errors import InputError
 from icml.formats.gguf_model import convert_gguf, is_gguf
-from icml.formats.huggingface import quiet, require_transformers
+from icml.formats.huggingface import load_causal, require_transformers
 from icml.formats.model_dir import open_model
 
 PURPOSE = "measuring a language model"
@@ -89,24 +89,8 @@ def _load(path: str | Path, name: str, device: Any, allow_pickle: bool) -> Loade
         raise InputError("is a file of tensors without a configuration; give the model's directory", name)
     tokenizer = load_tokenizer(transformers, path)
     dtype = torch.float32 if device.type == "cpu" else "auto"
-    with quiet(transformers):
-        try:
-            module, info = transformers.AutoModelForCausalLM.from_pretrained(
-                str(path), dtype=dtype, local_files_only=True, output_loading_info=True
-            )
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:
-            raise InputError(f"transformers cannot load it: {_first_line(error)}", name) from error
-    if info["missing_keys"]:
-        lacking = sorted(info["missing_keys"])[0]
-        raise InputError(f"is not a causal language model: it has no {lacking}", name)
+    module = load_causal(transformers, str(path), dtype=dtype, name=name)
     config = module.config.get_text_config()
     longest = getattr(config, "max_position_embeddings", None)
-    module = module.to(device).eval()
+    module = module.to(device)
     return LoadedModel(name, module, tokenizer, int(config.vocab_size), int(longest) if longest else None)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.split("\n")[0] if text else type(error).__name__

@@ -174,10 +174,7 @@ def command(
             help="Measure inputs in the original model, or behind the blocks quantized so far.",
         ),
     ] = "once",
-    allow_pickle: Annotated[
-        bool,
-        typer.Option("--allow-pickle", rich_help_panel=options.INPUT, help="Read weights that are pickles."),
-    ] = False,
+    allow_pickle: options.AllowPickle = False,
     resume: Annotated[
         bool,
         typer.Option("--resume", rich_help_panel=_RUN, help="Go on with what an earlier run has finished."),

@@ -81,10 +81,10 @@ class TrellisCode:
 
         Args:
             tiles: [N, 256] of unit variance (any even length whose bits fill whole words); clipped at 4.
-            tail: "refine" is the closest path; "full" searches the whole ring twice, three times as fast and about
-                0.25 % worse; "window" sees only 64 weights each side of the seam in the first search, a quarter faster
-                still and about 0.5 % worse.
-            costs: "uint16"; "uint8" (K = 2 only: two to three times as fast, 0.6 % worse); "auto" takes uint8 where
+            tail: "refine" is the closest path; "full" searches the whole ring twice, three times as fast and up to
+                0.3 % worse; "window" sees only 64 weights each side of the seam in the first search, a quarter faster
+                still and up to 0.6 % worse than that.
+            costs: "uint16"; "uint8" (K = 2 only: two to three times as fast, 0.5 % worse); "auto" takes uint8 where
                 it can.
             device: other than "cpu": a torch device; the same bits.
 

@@ -267,18 +267,19 @@ class _Call:
         """The study in -o: a new one, or the one that is there if it was made alike."""
         from icml.tools.shapleig import opening
 
-        if not opening.exists(self.output):
+        if not Path(self.output).exists():
             return self.made()
         players = self.players() if self.source is not None or self.n is not None else None
         return opening.resume(self.output, players, self.wish)
 
     def made(self) -> Study:
         """A new study in -o."""
-        from icml.tools.shapleig import opening
+        from icml.tools.shapleig.study import Study
 
         if self.output == options.STDOUT:
             raise InputError(f"{self.action} needs a file to keep the study in: -o STUDY.csv")
-        return opening.make(self.output, self.players(), self.wish)
+        players = self.players()
+        return Study.create(self.output, players, self.wish.settings(players))
 
     def players(self) -> Players:
         """The players that the command line names."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from icml.formats.errors import InputError
@@ -61,11 +60,6 @@ class Opened(NamedTuple):
     attempts: int
 
 
-def make(path: str, players: Players, wish: Wish) -> Study:
-    """A new study; never in place of a file that is there."""
-    return Study.create(path, players, wish.settings(players))
-
-
 def resume(path: str, players: Players | None, wish: Wish) -> Study:
     """The study that is there.
 
@@ -84,8 +78,3 @@ def read(path: str, wish: Wish) -> Opened:
         return Opened(study.players, study.design(), study.attempts())
     players, told = read_result_table(path)
     return Opened(players, load_results(players, wish.settings(players), told, path), len(told))
-
-
-def exists(path: str) -> bool:
-    """Whether there is a file to go on with."""
-    return Path(path).exists()

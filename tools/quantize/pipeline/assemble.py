@@ -16,9 +16,8 @@ from icml.formats.output import atomic_output, write_json
 from icml.formats.safetensors import RawTensor, SafetensorsFile, write_safetensors
 from icml.tools.quantize.pipeline.budget import Offer
 from icml.tools.quantize.pipeline.settings import TIED
-from icml.tools.quantize.pipeline.workspace import METADATA, Workspace
+from icml.tools.quantize.pipeline.workspace import METADATA, REPORT, Workspace
 
-REPORT = "quantize-report.jsonl"
 SIDE = "side"
 SOURCE_CONFIG = "config.json"
 

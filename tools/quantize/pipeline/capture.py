@@ -21,7 +21,7 @@ from torch import nn
 
 from icml.formats.errors import InputError
 from icml.tools.quantize.hessian import Hessian
-from icml.tools.quantize.pipeline.skeleton import Skeleton
+from icml.tools.quantize.pipeline.skeleton import Skeleton, StandIn
 
 Inputs = dict[str, NDArray[np.float32]]
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -35,22 +35,15 @@ class _Reached(Exception):
     """The last block has been called."""
 
 
-class _Recorder(nn.Module):
-    """Stands in the place of a block, notes how it is called, and passes the hidden states on."""
+class _Recorder(StandIn):
+    """Notes how a block is called, and passes the hidden states on."""
 
     def __init__(
         self, block: nn.Module, calls: list[tuple[tuple[Any, ...], dict[str, Any]]], last: bool
     ) -> None:
-        super().__init__()
-        object.__setattr__(self, "_block", block)
+        super().__init__(block)
         self._calls = calls
         self._last = last
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(object.__getattribute__(self, "_block"), name)
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self._calls.append((args, kwargs))

@@ -30,13 +30,8 @@ from icml.tools.quantize.pipeline.calibration import Calibration
 from icml.tools.quantize.pipeline.capture import Each, sequences_on
 from icml.tools.quantize.pipeline.control import Control
 from icml.tools.quantize.pipeline.finished import Finished
-from icml.tools.quantize.pipeline.skeleton import Skeleton
-from icml.tools.quantize.pipeline.whole import (
-    check_language_model,
-    put_module,
-    quantized_embeddings,
-    whole_model,
-)
+from icml.tools.quantize.pipeline.settings import TIED
+from icml.tools.quantize.pipeline.skeleton import Skeleton, check_language_model, put_tensor
 from icml.tools.quantize.pipeline.workspace import METADATA, Workspace
 from icml.tools.quantize.proteus import ProteusLinear
 
@@ -94,7 +89,8 @@ def distill(
         _apply(space, stored)
         return Distilled(float(stored.metadata["before"]), float(stored.metadata["after"]))
     sequences = _sequences(calibration)
-    with whole_model(skeleton), sequences_on(control.threads) as each:
+    whole = skeleton.loaded(list(skeleton.homes))
+    with whole, skeleton.head_tied(), sequences_on(control.threads) as each:
         targets = each(lambda row: _target(skeleton.model, row, control), list(sequences))
         with _student(space, skeleton, control) as student:
             trainer = _Trainer(student, skeleton.model, sequences, targets, recipe, control, each)
@@ -235,7 +231,7 @@ def _student(space: Workspace, skeleton: Skeleton, control: Control) -> Iterator
     replaced: dict[str, nn.Module] = {}
     student = _Student({}, {}, {})
     try:
-        with quantized_embeddings(made, skeleton):
+        with _quantized_embeddings(made, skeleton):
             for name, meta in made.modules.items():
                 if "role" in meta:
                     continue
@@ -245,7 +241,7 @@ def _student(space: Workspace, skeleton: Skeleton, control: Control) -> Iterator
                 shift = None if bias is None else torch.from_numpy(np.array(bias.float32()))
                 student.linears[name] = _Linear(quantized, shift, control.threads)
                 replaced[name] = model.get_submodule(name)
-                put_module(model, name, student.linears[name])
+                model.set_submodule(name, student.linears[name])
             for name, gain in _gains(model, skeleton):
                 gain.requires_grad_(True)
                 student.gains[name] = gain
@@ -253,7 +249,17 @@ def _student(space: Workspace, skeleton: Skeleton, control: Control) -> Iterator
             yield student
     finally:
         for name, module in replaced.items():
-            put_module(model, name, module)
+            model.set_submodule(name, module)
+
+
+@contextmanager
+def _quantized_embeddings(made: Finished, skeleton: Skeleton) -> Iterator[None]:
+    """Within, embeddings that were quantized have the weights that came of it."""
+    for name, meta in made.modules.items():
+        if meta.get("role") not in (None, TIED):
+            put_tensor(skeleton.model, f"{name}.weight", torch.from_numpy(made.linear(name).dequantize()))
+    with skeleton.head_tied():
+        yield
 
 
 def _gains(model: nn.Module, skeleton: Skeleton) -> Iterator[tuple[str, nn.Parameter]]:

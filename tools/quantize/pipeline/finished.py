@@ -21,9 +21,7 @@ from icml.formats.safetensors import FLOATS, RawTensor, to_dtype, write_safetens
 from icml.tools.quantize.linear import QuantizedLinear, tensor_specs
 from icml.tools.quantize.pipeline.control import Control
 from icml.tools.quantize.pipeline.settings import TIED
-from icml.tools.quantize.pipeline.workspace import METADATA, check_out, check_space, put_in_place
-
-REPORT = "quantize-report.jsonl"
+from icml.tools.quantize.pipeline.workspace import METADATA, REPORT, check_out, check_space, put_in_place
 
 
 def restored(name: str, meta: Mapping[str, Any], tensors: Mapping[str, RawTensor]) -> QuantizedLinear:

@@ -14,7 +14,7 @@ import torch
 
 from icml.formats.corpus import load_tokenizer
 from icml.formats.errors import InputError
-from icml.formats.huggingface import quiet, require_transformers
+from icml.formats.huggingface import load_causal, require_transformers
 from icml.tools.quantize.pipeline.finished import Finished
 
 PROMPT = "The difference between a compiler and an interpreter is"
@@ -61,9 +61,9 @@ def measure_speed(
 
     tokenizer = load_tokenizer(transformers, out)
     prompt = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
-    models = {"quantized": _load(transformers, out)}
+    models = {"quantized": load_causal(transformers, str(out), dtype=torch.float32)}
     if original is not None:
-        models["original"] = _load(transformers, original)
+        models["original"] = load_causal(transformers, str(original), dtype=torch.float32)
     times: dict[str, list[float]] = {name: [] for name in models}
     text = ""
     with _threads(threads), torch.no_grad():
@@ -85,21 +85,6 @@ def measure_speed(
     return Speed(
         rate["quantized"], other, None if other is None else rate["quantized"] / other, TOKENS, threads, text
     )
-
-
-def _load(transformers: Any, path: Path) -> Any:
-    with quiet(transformers):
-        try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                str(path), dtype=torch.float32, local_files_only=True
-            )
-        except (InputError, MemoryError):
-            raise
-        except Exception as error:
-            raise InputError(
-                f"transformers cannot load it: {str(error).splitlines()[0]}", str(path)
-            ) from error
-    return model.eval()
 
 
 def _write(model: Any, prompt: torch.Tensor, tokens: int) -> torch.Tensor:

@@ -25,7 +25,7 @@ from icml.tools.quantize.pipeline.calibration import Calibration, calibrate, shi
 from icml.tools.quantize.pipeline.control import Control
 from icml.tools.quantize.pipeline.run import Run, Shard
 from icml.tools.quantize.pipeline.settings import Settings
-from icml.tools.quantize.pipeline.skeleton import Skeleton, check_not_quantized
+from icml.tools.quantize.pipeline.skeleton import Skeleton, check_language_model, check_not_quantized
 from icml.tools.quantize.pipeline.workspace import Workspace, check_out, check_space
 
 NO_CALIBRATION = "none"
@@ -156,8 +156,6 @@ def _check(job: Job) -> None:
 def _check_whole(job: Job, skeleton: Skeleton, calibration: Calibration | None) -> None:
     """What the model and the text must allow at the end, checked before the hours until then."""
     if job.settings.act_bits == "mix":
-        from icml.tools.quantize.pipeline.whole import check_language_model
-
         check_language_model(skeleton, "--act-bits mix")
     if job.distill and calibration is not None:
         from icml.tools.quantize.pipeline.distill import check_distillable

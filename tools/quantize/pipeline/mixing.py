@@ -32,7 +32,7 @@ from icml.tools.quantize.pipeline.capture import Call, embed, observe_block, seq
 from icml.tools.quantize.pipeline.control import Control
 from icml.tools.quantize.pipeline.finished import restored
 from icml.tools.quantize.pipeline.settings import MIXED_ACT_BITS, Settings
-from icml.tools.quantize.pipeline.skeleton import Skeleton, put_tensor
+from icml.tools.quantize.pipeline.skeleton import Skeleton
 from icml.tools.quantize.pipeline.tail import Tail, loaded_tail
 from icml.tools.quantize.pipeline.workspace import Workspace, check_space
 
@@ -252,10 +252,7 @@ class _Race:
         with self.skeleton.loaded(self.skeleton.block_tensors(index)):
             quantized = {name: restored(name, self.modules[name], tensors) for name in linears}
             for name, found in quantized.items():
-                put_tensor(self.skeleton.model, f"{name}.weight", torch.from_numpy(found.dequantize()))
-                if f"{name}.bias" in tensors:
-                    bias = np.array(tensors[f"{name}.bias"].float32())
-                    put_tensor(self.skeleton.model, f"{name}.bias", torch.from_numpy(bias))
+                self.skeleton.put_linear(name, found.dequantize(), tensors.get(f"{name}.bias"))
             seen = observe_block(
                 block,
                 call,
@@ -272,16 +269,12 @@ class _Race:
                     sample = seen.samples.get(lead, np.zeros((1, linears[name].in_features), np.float32))
                     rounded[name] = Rounded(quantized[name], linears[name].bias, sample, MIXED_ACT_BITS)
             for name, linear in rounded.items():
-                self._swap(name, linear)
+                self.skeleton.model.set_submodule(name, linear)
             try:
                 yield block, rounded
             finally:
                 for name, module in linears.items():
-                    self._swap(name, module)
-
-    def _swap(self, name: str, module: nn.Module) -> None:
-        parent, _, leaf = name.rpartition(".")
-        setattr(self.skeleton.model.get_submodule(parent), leaf, module)
+                    self.skeleton.model.set_submodule(name, module)
 
     def _loss(self, tail: Tail, hidden: NDArray[np.float32]) -> float:
         """Mean negative log-likelihood of every token but the first of each sequence."""

@@ -30,7 +30,7 @@ from icml.tools.quantize.pipeline.control import Control
 from icml.tools.quantize.pipeline.embeddings import store_rest
 from icml.tools.quantize.pipeline.finished import restored
 from icml.tools.quantize.pipeline.settings import Settings
-from icml.tools.quantize.pipeline.skeleton import Skeleton, put_tensor
+from icml.tools.quantize.pipeline.skeleton import Skeleton
 from icml.tools.quantize.pipeline.workspace import Workspace
 
 SAMPLE = 128
@@ -149,11 +149,8 @@ class Run:
 
     def _put_quantized(self, tensors: Any, modules: dict[str, dict[str, Any]]) -> None:
         for name, meta in modules.items():
-            quantized = restored(name, meta, tensors)
-            put_tensor(self.skeleton.model, f"{name}.weight", torch.from_numpy(quantized.dequantize()))
-            if f"{name}.bias" in tensors:
-                bias = np.array(tensors[f"{name}.bias"].float32())
-                put_tensor(self.skeleton.model, f"{name}.bias", torch.from_numpy(bias))
+            weight = restored(name, meta, tensors).dequantize()
+            self.skeleton.put_linear(name, weight, tensors.get(f"{name}.bias"))
 
     def _quantize(
         self, index: int, hidden: torch.Tensor | None, call: Call | None, more: bool
@@ -195,10 +192,10 @@ class Run:
 
     def _replace(self, made: dict[str, QuantizedLinear], unit: Unit) -> None:
         for name, quantized in made.items():
-            put_tensor(self.skeleton.model, f"{name}.weight", torch.from_numpy(quantized.dequantize()))
             bias = unit.tensors.get(f"{name}.bias")
-            if isinstance(bias, RawTensor):
-                put_tensor(self.skeleton.model, f"{name}.bias", torch.from_numpy(np.array(bias.float32())))
+            self.skeleton.put_linear(
+                name, quantized.dequantize(), bias if isinstance(bias, RawTensor) else None
+            )
 
 
 def _check_finite(skeleton: Skeleton, index: int, hidden: torch.Tensor | None) -> None:

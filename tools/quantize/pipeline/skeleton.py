@@ -185,6 +185,25 @@ class Skeleton:
             for name in names:
                 put_tensor(self.model, name, torch.empty(self.raw(name).shape, device="meta"))
 
+    def put_linear(self, name: str, weight: NDArray[np.float32], bias: RawTensor | None) -> None:
+        """Gives a linear other values; without a bias the one it has stays."""
+        put_tensor(self.model, f"{name}.weight", torch.from_numpy(weight))
+        if bias is not None:
+            put_tensor(self.model, f"{name}.bias", torch.from_numpy(np.array(bias.float32())))
+
+    @contextmanager
+    def head_tied(self) -> Iterator[None]:
+        """Within, the output embedding is the loaded input embedding, if the model has one for both."""
+        first, last = self.embedding_names()
+        head = self.model.get_output_embeddings()
+        own = head.weight
+        if first == last:
+            head.weight = self.model.get_input_embeddings().weight
+        try:
+            yield
+        finally:
+            head.weight = own
+
     def embedding_names(self) -> tuple[str | None, str | None]:
         """The weights of the input and the output embedding; the same name twice if they are tied."""
         found = []
@@ -199,6 +218,28 @@ class Skeleton:
         if last is not None and (last not in self.homes or bool(self.model.config.tie_word_embeddings)):
             last = first
         return first, last
+
+
+class StandIn(nn.Module):
+    """Takes the place of a block; what the model asks of it but to be called, the block answers."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        object.__setattr__(self, "_block", block)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(object.__getattribute__(self, "_block"), name)
+
+
+def check_language_model(skeleton: Skeleton, option: str) -> None:
+    """Raises InputError if the model does not say what the next token is."""
+    if skeleton.model.get_output_embeddings() is None:
+        raise InputError(
+            f"{option} needs a language model; this has no output embedding", skeleton.source.name
+        )
 
 
 def put_tensor(model: nn.Module, name: str, value: torch.Tensor) -> None:

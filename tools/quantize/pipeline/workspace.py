@@ -26,6 +26,10 @@ WORK = ".icml-quantize"
 
 PLAN, LOCK = "plan.json", "lock"
 METADATA = {"format": "pt"}
+
+REPORT = "quantize-report.jsonl"
+"""Beside the weights: a line for each linear."""
+
 _DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 

@@ -1,6 +1,6 @@
 """kcenter-dyn against its peers: one run prints every ratio that the man page quotes.
 
-    python bench/kcenter.py [SECTION ...]
+    python bench/kmeans_dyn.py [SECTION ...]
 
 Sections: updates, text, ladder, recompute, query, size, ratio, quality, storage (default: all). Times are CPU seconds
 of this process, one thread, or of its child; medians of interleaved repeats.
